@@ -1,0 +1,1 @@
+"""What tests a privacy claim."""

@@ -1,0 +1,1 @@
+"""Argument checks, paths, hashes and the disk; nothing of differential privacy."""

@@ -1,0 +1,1 @@
+"""Printed numbers and their verdicts, the batch, figures and the command line."""

@@ -1,0 +1,1 @@
+"""Differentially private in-context learning: clean partition outputs in, a private release out."""

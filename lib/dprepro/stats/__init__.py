@@ -1,0 +1,1 @@
+"""The mathematics, on arrays and floats alone."""
