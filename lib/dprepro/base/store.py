@@ -4,6 +4,7 @@ A hash here depends on content and relative names only: not on dates, on the pla
 order in which a file system lists a folder.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -86,8 +87,8 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
     Raises
     ------
     OSError
-        If the folder cannot be written (read-only, full disk): the message names it and how to choose another.
-        The old file is untouched and no temporary file is left.
+        If the folder cannot be written (read-only, full disk): the message names it and how to choose
+        another. The old file is untouched and no temporary file is left.
     """
     target = Path(path)
     # Same folder as the target: os.replace is atomic only inside one file system.
@@ -100,7 +101,8 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         if isinstance(error, OSError):
             raise OSError(error.errno, f"{cannot_write(target.parent)} ({error.strerror})") from error
         raise
