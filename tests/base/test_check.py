@@ -57,13 +57,13 @@ def test_finite_says_how_many_and_where():
     np.testing.assert_array_equal(check.finite("v", [[1, 2], [3, 4]]), [[1, 2], [3, 4]])
     with pytest.raises(ValueError) as caught:
         check.finite("scores", [1.0, np.nan, np.inf, 2.0])
-    assert str(caught.value) == "scores must be finite, got 2 other entries of 4, the first at index 1: nan"
+    assert str(caught.value) == "scores must be finite, got 2 of 4 entries that are not, the first at index 1: nan"
 
 
 def test_sample():
     np.testing.assert_array_equal(check.sample("s", [1, -np.inf]), [1, -np.inf])
     with pytest.raises(
-        ValueError, match="s must be free of NaN, got 1 other entries of 3, the first at index 2"
+        ValueError, match="s must be free of NaN, got 1 of 3 entries that are not, the first at index 2"
     ):
         check.sample("s", [1, 2, np.nan])
     for bad in ([], 3.0, [[1.0, 2.0]]):

@@ -120,6 +120,6 @@ def _refuse(name: str, demand: str, array: NDArray[np.float64], bad: NDArray[np.
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise ValueError(
-            f"{name} must be {demand}, got {int(bad.sum())} other entries of {array.size}, "
+            f"{name} must be {demand}, got {int(bad.sum())} of {array.size} entries that are not, "
             f"the first at index {first}: {array.flat[first]}"
         )
