@@ -13,7 +13,8 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from dprepro.base.paths import ROOT
+
 LOCKS = ("requirements.lock", "models.lock", "pyproject.toml")
 PYTHON_VERSION = (3, 11)
 
