@@ -1,0 +1,87 @@
+"""The ledger read by people: each printed number counted once, as text and as one plain page.
+
+A number counts in the first class that any of its rows gives, under the recipes as_stated and inferred
+alone: REPRODUCED means that the stated method gives the printed number, EXPLAINED that only the inferred
+recipe does.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import pandas as pd
+
+from dprepro.kit import rows, verdicts
+from dprepro.kit.claims import load_claims
+
+CLASSES = (
+    "REPRODUCED",
+    "EXPLAINED",
+    "CONTRADICTED",
+    "FAIL",
+    "STAND-IN holds",
+    "STAND-IN fails or undecided",
+    "CALIBRATED",
+    "INPUT",
+    "DASH",
+    "NOT-RUN",
+)
+COUNTED = ("as_stated", "inferred")
+
+
+def classes(ledger: pd.DataFrame) -> pd.Series:
+    """Return for each row the class of its printed number: the first of CLASSES that any of its rows gives."""
+    known = set(load_claims()["id"])
+    found = [CLASSES.index(_class(row, known)) for row in ledger.to_dict("records")]
+    rank = pd.Series(found, index=ledger.index)
+    best = rank.groupby(rows.number_key(ledger)).transform("min")
+    return best.map(dict(enumerate(CLASSES)))
+
+
+def _class(row: dict[Any, Any], claim_ids: Collection[str]) -> str:
+    if pd.isna(row["value"]):
+        return "DASH"
+    if row["recipe"] not in COUNTED:
+        return "NOT-RUN"
+    if row["verdict"] in ("MATCH", "PASS"):
+        return "REPRODUCED" if row["recipe"] == "as_stated" else "EXPLAINED"
+    if row["verdict"] == "STAND-IN":
+        try:
+            outcome = verdicts.stand_in_outcome(row["reason"], row["paper"], claim_ids)
+        except ValueError:
+            return "NOT-RUN"
+        return "STAND-IN holds" if outcome == "holds" else "STAND-IN fails or undecided"
+    return str(row["verdict"])
+
+
+def headline(ledger: pd.DataFrame) -> pd.DataFrame:
+    """Return how many printed numbers of each table are in each class.
+
+    Returns
+    -------
+    DataFrame
+        Index (paper, table), columns "printed" (how many there are) and CLASSES, which add up to it.
+    """
+    once = ledger.assign(found=classes(ledger))[~rows.number_key(ledger).duplicated()]
+    counts = once.groupby(["paper", "table", "found"]).size().unstack(fill_value=0)
+    counts = counts.reindex(columns=list(CLASSES), fill_value=0).rename_axis(columns=None)
+    counts.insert(0, "printed", counts.sum(axis=1))
+    return counts
+
+
+def fails(ledger: pd.DataFrame) -> pd.DataFrame:
+    """Return how many FAILs there are and how many chance alone would give, if the recipe were exactly right.
+
+    Returns
+    -------
+    DataFrame
+        Columns paper, table, recipe (as_stated, inferred), judged (rows with a computed verdict), FAIL,
+        CONTRADICTED, by chance (`verdicts.chance_fails`).
+    """
+    counted = ledger[ledger["recipe"].isin(COUNTED) & ledger["verdict"].isin(verdicts.COMPUTED)]
+    found = []
+    for (paper, table, recipe), group in counted.groupby(["paper", "table", "recipe"], sort=False):
+        outside = [int((group["verdict"] == verdict).sum()) for verdict in ("FAIL", "CONTRADICTED")]
+        found.append([paper, table, recipe, len(group), *outside, verdicts.chance_fails(group)])
+    return pd.DataFrame(
+        found, columns=["paper", "table", "recipe", "judged", "FAIL", "CONTRADICTED", "by chance"]
+    )

@@ -1,0 +1,127 @@
+"""Printed beside recomputed numbers: fixed-width text for notebooks, LaTeX, HTML and CSV for papers.
+
+A recomputed number is shown with one digit more than was printed and its own Monte Carlo error with two, so
+the text of a seeded notebook does not depend on the last bits, which differ between processors.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from dprepro.base.check import one_of
+from dprepro.kit.rows import LEDGER
+
+FORMATS = ("latex", "html", "csv")
+
+
+def display(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a table as rounded text, one for each printed number and recipe.
+
+    Parameters
+    ----------
+    rows : iterable of dict, or DataFrame
+        From `claims.judge` or the ledger.
+
+    Returns
+    -------
+    DataFrame of str
+        Columns row, column, epsilon, printed, spread, recipe, recomputed, MC error ("exact" where there is
+        none), tolerance, verdict; empty where there is nothing to say.
+    """
+    records = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+    cells = []
+    for row in records:
+        # A printed dash has no last digit to follow.
+        digits = 3 if math.isnan(row["unit"]) else 1 - round(math.log10(row["unit"]))
+        exact = row["recomputed_se"] == 0
+        cells.append(
+            {
+                "row": row["row"],
+                "column": row["column"],
+                "epsilon": "" if math.isnan(row["epsilon"]) else f"{row['epsilon']:g}",
+                "printed": row["value_printed"] or "-",
+                "spread": row["spread_printed"],
+                "recipe": row["recipe"],
+                "recomputed": _rounded(row["recomputed"], digits),
+                "MC error": "exact" if exact else _rounded(row["recomputed_se"], digits + 1),
+                "tolerance": _rounded(row["tolerance"], digits),
+                "verdict": row["verdict"],
+            }
+        )
+    return pd.DataFrame(cells, dtype=str)
+
+
+def printed_table(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> str:
+    """Return `display` as fixed-width text, the same on any processor for the same seed."""
+    shown = display(rows)
+    return fixed_width(
+        list(shown.columns), shown.to_numpy().tolist(), left=("row", "column", "recipe", "verdict")
+    )
+
+
+def fixed_width(headings: Sequence[str], cells: Sequence[Sequence[str]], left: Sequence[str] = ()) -> str:
+    """Return text with aligned columns.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        May hold line ends; all headings end on the same line.
+    cells : sequence of sequences of str
+        One inner sequence for each line.
+    left : sequence of str
+        Headings of the columns aligned to the left; the others are aligned to the right.
+
+    Returns
+    -------
+    str
+        A rule under the headings, no blanks at line ends, no line end after the last line.
+    """
+    height = max(heading.count("\n") for heading in headings) + 1
+    stacked = [[""] * (height - heading.count("\n") - 1) + heading.split("\n") for heading in headings]
+    columns = list(zip(*cells, strict=True)) if cells else [()] * len(headings)
+    widths = [max(map(len, [*top, *column])) for top, column in zip(stacked, columns, strict=True)]
+    top_lines = list(zip(*stacked, strict=True))
+    lines = [*top_lines, ["-" * width for width in widths], *cells]
+    pad = [str.ljust if heading in left else str.rjust for heading in headings]
+    aligned = (
+        [put(cell, width) for put, cell, width in zip(pad, line, widths, strict=True)] for line in lines
+    )
+    return "\n".join("  ".join(line).rstrip() for line in aligned)
+
+
+def table(name: str, format: str, ledger: pd.DataFrame) -> str:
+    """Return one printed table beside what was recomputed, ready for a paper.
+
+    Parameters
+    ----------
+    name : str
+        "<paper>/<table>", "snapaudit/table1".
+    format : str
+        "latex" (booktabs rules; LaTeX itself is not needed), "html" or "csv" (all columns of the ledger).
+    ledger : DataFrame
+        From `claims.load_ledger`.
+
+    Raises
+    ------
+    ValueError
+        For a table that the ledger does not hold, or an unknown format; lists what is known.
+    """
+    names = ledger["paper"] + "/" + ledger["table"]
+    one_of("name", name, list(names.unique()))
+    one_of("format", format, FORMATS)
+    rows = ledger[names == name]
+    if format == "csv":
+        exact = rows.assign(value=rows["value_printed"], spread=rows["spread_printed"])
+        return exact.to_csv(columns=LEDGER, index=False, lineterminator="\n")
+    escape = "latex" if format == "latex" else "html"
+    styler = display(rows).style.hide(axis="index").format(escape=escape)
+    if format == "latex":
+        return str(styler.to_latex(hrules=True, column_format="llrrrlrrrl"))
+    return str(styler.to_html(table_attributes='class="dprepro"', exclude_styles=True))
+
+
+def _rounded(value: float, digits: int) -> str:
+    # "z" writes a rounded -0.00 as 0.00: its sign is a last bit too.
+    return "" if math.isnan(value) else f"{value:z.{max(digits, 0)}f}"
