@@ -1,0 +1,227 @@
+"""The batch: notebooks through papermill on Dask, resumed by manifest.
+
+`run` writes under build/<profile>/<paper>/, for each notebook: the executed notebook, its results folder
+(.out) and, last, its manifest. A notebook whose manifest still fits is skipped, so a run that was
+interrupted at any moment continues with the notebook it had in hand.
+"""
+
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from dprepro.base.paths import build_dir
+from dprepro.base.store import write_atomic
+from dprepro.kit.plan import PROFILES, Job, discover, plan, profile_parameters
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["PROFILES", "Accepted", "RunSummary", "accepted", "discover", "profile_parameters", "run"]
+
+# Seconds: (one cell, one notebook). The budgets of a laptop run are minutes; a paper run may train models.
+TIMEOUTS = {"smoke": (120.0, 300.0), "laptop": (900.0, 1800.0), "paper": (86_400.0, 172_800.0)}
+_PROBE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Names of the notebooks by how they ended; `errors` says why for each of `failed`."""
+
+    ok: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A complete result. `folder` holds rows.csv, claims.csv, figures; `current`: no input has changed since."""
+
+    name: str
+    folder: Path
+    notebook: Path
+    manifest: dict[str, Any]
+    current: bool
+
+
+def run(
+    profile: str = "laptop",
+    only: str = "*",
+    jobs: int | None = None,
+    force: bool = False,
+    *,
+    cell_timeout: float | None = None,
+    notebook_timeout: float | None = None,
+    client: "Client | None" = None,
+) -> RunSummary:
+    """Execute the notebooks of a profile whose inputs have changed.
+
+    Parameters
+    ----------
+    profile : {"smoke", "laptop", "paper"}
+    only : str
+        Glob on names such as `snapaudit/table1_classification`.
+    jobs : int, optional
+        Worker processes of the local cluster; by default one for each core.
+    force : bool
+        Run also what is unchanged.
+    cell_timeout, notebook_timeout : float, optional
+        Seconds, positive; by default those of the profile in `TIMEOUTS`.
+    client : distributed.Client, optional
+        A running cluster to use instead, for example of dask-jobqueue; its workers must share this file
+        system. It is left running.
+
+    Returns
+    -------
+    RunSummary
+        A line for each notebook is printed as it ends.
+
+    Raises
+    ------
+    ValueError
+        Nothing has run then: unknown profile, notebook, parameter or value; no match for `only`; a notebook
+        without parameters cell or gate.
+    OSError
+        The build folder cannot be written.
+    RuntimeError
+        Another batch is writing the same profile.
+    """
+    todo = plan(profile, only)
+    limits = []
+    for name, given, default in zip(
+        ("cell_timeout", "notebook_timeout"), (cell_timeout, notebook_timeout), TIMEOUTS[profile], strict=True
+    ):
+        limits.append(default if given is None else given)
+        if not limits[-1] > 0:
+            raise ValueError(f"{name} must be a positive number of seconds, got {given}")
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}")
+
+    summary = RunSummary()
+    with _claimed(build_dir() / profile):
+        if not force:
+            summary.skipped.extend(job.name for job in todo if is_current(job))
+            todo = [job for job in todo if job.name not in summary.skipped]
+        for name in summary.skipped:
+            print(_line(name, 0.0, "skipped (unchanged)"))
+        if todo:
+            _run_all(todo, jobs, limits[0], limits[1], client, summary)
+    return summary
+
+
+def accepted(profile: str) -> list[Accepted]:
+    """Return the complete results of a profile by name, without those whose files were touched since."""
+    found = [(job, job.manifest()) for job in plan(profile)]
+    return [
+        Accepted(job.name, job.path(".out"), job.path(".ipynb"), manifest, manifest["inputs"] == job.inputs)
+        for job, manifest in found
+        if manifest is not None
+    ]
+
+
+def is_current(job: Job) -> bool:
+    """Return whether the last good run had these very inputs and its files are as it left them."""
+    manifest = job.manifest()
+    return manifest is not None and manifest["inputs"] == job.inputs
+
+
+def _run_all(
+    todo: list[Job],
+    jobs: int | None,
+    cell_timeout: float,
+    notebook_timeout: float,
+    client: "Client | None",
+    summary: RunSummary,
+) -> None:
+    # Imported here: Dask and papermill take a second, which `list` and `ledger` need not wait for.
+    from dprepro.kit.cluster import cores, finished, local_client
+    from dprepro.kit.execute import execute
+
+    with ExitStack() as stack:
+        if client is None:
+            client = stack.enter_context(local_client(min(jobs or cores(), len(todo))))
+        width = sum(client.nthreads().values())
+        bar = stack.enter_context(tqdm(total=len(todo), unit="notebook", disable=None, dynamic_ncols=True))
+        started: set[str] = set()
+
+        def in_hand(running: list[Job]) -> None:
+            bar.set_description_str(", ".join(job.name for job in running))
+            if bar.disable:  # no terminal: one line when a notebook starts instead
+                for job in running:
+                    if job.name not in started:
+                        print(_line(job.name, 0.0, "started"), flush=True)
+            started.update(job.name for job in running)
+
+        task = partial(execute, cell_timeout=cell_timeout, notebook_timeout=notebook_timeout)
+        for job, future in finished(client, task, todo, width, in_hand):
+            error, seconds = "", 0.0
+            if future.status == "finished":
+                error, seconds = future.result().error, future.result().seconds
+            else:
+                error = f"its worker process ended: {future.exception()}"
+            if error:
+                summary.failed.append(job.name)
+                summary.errors[job.name] = error
+            else:
+                summary.ok.append(job.name)
+            bar.write(_line(job.name, seconds, _verdict(job, error)), file=sys.stdout)
+            bar.update()
+    for names in (summary.ok, summary.failed):
+        names.sort()
+
+
+def _line(name: str, seconds: float, outcome: str) -> str:
+    return f"{name:<44} {seconds:8.1f} s  {outcome}"
+
+
+def _verdict(job: Job, error: str) -> str:
+    if not error:
+        return "ok"
+    kept = job.path(".failed.ipynb")
+    return f"failed: {error}" + (f"\n    kept as {kept}" if kept.exists() else "")
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Make sure that `folder` can be written and is ours alone; sweep what a killed batch left there."""
+    probe = folder / ".probe"
+    write_atomic(probe, bytes(_PROBE_BYTES))
+    probe.unlink()
+    holder = folder / ".lock.json"
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        with lock:
+            write_atomic(
+                holder,
+                json.dumps(
+                    {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%F %T")}
+                ),
+            )
+            for stale in [*folder.rglob("*.tmp-*"), *folder.rglob(".*.tmp")]:
+                shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
+            yield
+            holder.unlink(missing_ok=True)
+    except Timeout as error:
+        raise RuntimeError(
+            f"another batch is writing {folder}: {_describe(holder)}; wait for it or stop it"
+        ) from error
+
+
+def _describe(holder: Path) -> str:
+    try:
+        found = json.loads(holder.read_bytes())
+        return f"process {found['pid']} on {found['host']}, since {found['since']}"
+    except (OSError, ValueError, KeyError):
+        return "a process that has just started"

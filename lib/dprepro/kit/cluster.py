@@ -1,0 +1,114 @@
+"""A local Dask cluster that ends with its owner, and a loop that hands it tasks one by one.
+
+Workers end by themselves when the process that started them is killed (Dask watches a pipe to its parent, a
+kernel watches its parent's process id); `local_client` sees to every other way out.
+"""
+
+import logging
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import dask
+import psutil  # type: ignore[import-untyped]
+from distributed import Client, Future, LocalCluster, wait
+
+Task = TypeVar("Task")
+
+
+def dask_setup(worker: Any) -> None:
+    """Let the owner alone answer Ctrl-C, which a terminal sends to the workers too (Dask calls this in each)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def local_client(jobs: int) -> Iterator[Client]:
+    """Start `jobs` worker processes of one thread each, and leave none behind.
+
+    Parameters
+    ----------
+    jobs : int
+        Number of processes, at least 1.
+
+    Yields
+    ------
+    distributed.Client
+        On leaving, also by KeyboardInterrupt, the workers and every process they started are ended.
+
+    Raises
+    ------
+    ValueError
+        If jobs is below 1.
+    """
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}")
+    # A worker that dies must not take its task to the next one: the task decides what is tried again.
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        cluster = LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,
+            dashboard_address=None,
+            preload=[__name__],
+            silence_logs=logging.CRITICAL,
+        )
+    try:
+        with Client(cluster, set_as_default=False) as client:
+            yield client
+    finally:
+        started = _with_descendants(worker.pid for worker in cluster.workers.values())
+        cluster.close()
+        for process in started:
+            with suppress(psutil.Error):
+                process.kill()
+
+
+def _with_descendants(pids: Iterable[int | None]) -> list[psutil.Process]:
+    found = []
+    for pid in pids:
+        with suppress(psutil.Error):
+            found += [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    return found
+
+
+def finished(
+    client: Client,
+    function: Callable[[Task], Any],
+    tasks: Iterable[Task],
+    width: int,
+    in_hand: Callable[[list[Task]], object],
+) -> Iterator[tuple[Task, Future]]:
+    """Run `function` on each task, at most `width` at a time, and yield each task with its future as it ends.
+
+    Parameters
+    ----------
+    in_hand : callable
+        Given the tasks now running whenever they change, and once a second.
+
+    Notes
+    -----
+    Tasks are handed out singly, so `in_hand` is exact and an interrupt meets no queue of started work.
+    """
+    waiting = deque(tasks)
+    running: dict[Future, Task] = {}
+    while waiting or running:
+        while waiting and len(running) < width:
+            task = waiting.popleft()
+            running[client.submit(function, task, pure=False)] = task
+        in_hand(list(running.values()))
+        try:
+            with client.as_current():
+                done = wait(list(running), timeout=1, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            continue
+        for future in done:
+            yield running.pop(future), future

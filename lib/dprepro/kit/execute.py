@@ -1,0 +1,270 @@
+"""One notebook through papermill, in a worker process: run, judge, and put in place only what is whole.
+
+papermill by itself overwrites a good output with a failing one, takes `sys.exit(0)` for success, keeps the
+kernelspec and the absolute paths of the machine, has no timeout, and starts whatever kernel the user's
+Jupyter path calls python3. Each is handled here.
+"""
+
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+from jupyter_client.manager import AsyncKernelManager
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import Engine, papermill_engines
+
+from dprepro.base.store import sha256_bytes, sha256_tree, write_atomic
+from dprepro.kit.kernel import KERNELSPEC, environment, kernel_manager, last_words, peak_memory
+from dprepro.kit.plan import Job, Outcome
+
+_START_SECONDS = 120
+
+
+class _BatchEngine(Engine):
+    """papermill's own engine, but for the environment and the streams of the kernel process."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls, nb_man: Any, kernel_name: str, *, client: dict[str, Any], launch: dict[str, Any], **_: Any
+    ) -> None:
+        PapermillNotebookClient(nb_man, kernel_name=kernel_name, **client).execute(cleanup_kc=True, **launch)
+
+
+papermill_engines.register("dprepro", _BatchEngine)
+
+
+class _Watch:
+    """Follows one run through the client's hooks: which cell is in hand, time left, memory of the kernel."""
+
+    def __init__(self, manager: AsyncKernelManager, cell_timeout: float, notebook_timeout: float) -> None:
+        self.manager = manager
+        self.cell_timeout = cell_timeout
+        self.notebook_timeout = notebook_timeout
+        self.deadline = time.monotonic() + notebook_timeout
+        self.cell = 0
+        self.peak_memory = 0
+
+    def before(self, cell: Any, cell_index: int) -> None:
+        self.cell = cell_index + 1
+
+    def after(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
+        self.peak_memory = max(self.peak_memory, peak_memory(getattr(self.manager.provisioner, "pid", None)))
+
+    def timeout(self, cell: Any) -> float:
+        # The client takes 0 and less for "no limit".
+        return max(min(self.cell_timeout, self.deadline - time.monotonic()), 0.001)
+
+    def explain(self) -> str:
+        if time.monotonic() >= self.deadline:
+            return f"the notebook ran longer than {self.notebook_timeout:g} s (stopped in cell {self.cell})"
+        return f"cell {self.cell} ran longer than {self.cell_timeout:g} s"
+
+
+def execute(job: Job, cell_timeout: float, notebook_timeout: float) -> Outcome:
+    """Run one notebook and put its results in place.
+
+    Parameters
+    ----------
+    job : Job
+    cell_timeout, notebook_timeout : float
+        Seconds. A kernel that runs longer is killed, with the processes it started.
+
+    Returns
+    -------
+    Outcome
+        On success build/<profile>/<paper>/<notebook>.ipynb, .out/ and, last, .manifest.json are replaced and
+        an earlier failure is removed. On failure these stay as they were, and .failed.ipynb and .failed.json
+        lie beside them. A kernel that died is given one more chance, nothing else is.
+    """
+    # Log lines of the client and of a killed kernel's channels would run through the progress bar.
+    for name in ("papermill", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    start = time.monotonic()
+    for attempts in (1, 2):
+        token = secrets.token_hex(4)
+        partial, results = job.path(f".tmp-{token}.ipynb"), job.path(f".out.tmp-{token}")
+        record: dict[str, Any] = {"name": job.name, "profile": job.profile, "attempts": attempts}
+        try:
+            results.mkdir(parents=True)
+            error, died = _attempt(job, partial, results, cell_timeout, notebook_timeout, record)
+            if died and attempts == 1:
+                continue
+            record["seconds"] = round(time.monotonic() - start, 3)
+            _put_in_place(job, partial, results, record, error)
+        except OSError as failure:
+            error = f"{failure}"
+        finally:
+            partial.unlink(missing_ok=True)
+            shutil.rmtree(results, ignore_errors=True)
+        break
+    return Outcome(job.name, time.monotonic() - start, error, attempts)
+
+
+def _attempt(
+    job: Job,
+    partial: Path,
+    results: Path,
+    cell_timeout: float,
+    notebook_timeout: float,
+    record: dict[str, Any],
+) -> tuple[str, bool]:
+    """Run once and leave the executed notebook in `partial`; return the error, '' if none, and "kernel died"."""
+    _write_source(job, partial)
+    with (
+        tempfile.TemporaryDirectory(prefix="dprepro-", ignore_cleanup_errors=True) as private,
+        tempfile.TemporaryFile() as streams,
+    ):
+        manager = kernel_manager(Path(private))
+        watch = _Watch(manager, cell_timeout, notebook_timeout)
+        # papermill takes a path for a format string.
+        place = str(partial).replace("{", "{{").replace("}", "}}")
+        try:
+            papermill.execute_notebook(
+                place,
+                place,
+                parameters=dict(job.parameters),
+                engine_name="dprepro",
+                kernel_name="python3",
+                language="python",
+                progress_bar=False,
+                client={
+                    "km": manager,
+                    "timeout_func": watch.timeout,
+                    "startup_timeout": _START_SECONDS,
+                    "on_cell_execute": watch.before,
+                    "on_cell_executed": watch.after,
+                    "shutdown_kernel": "immediate",
+                },
+                launch={
+                    "cwd": str(results),
+                    "env": environment(job.build, results, Path(private)),
+                    "stdout": streams,
+                    "stderr": streams,
+                },
+            )
+        except papermill.PapermillExecutionError as failure:
+            return f"cell {watch.cell}: {failure.ename}: {failure.evalue}", False
+        except CellTimeoutError:
+            return watch.explain(), False
+        except DeadKernelError:
+            return f"the kernel died in cell {watch.cell}{last_words(streams)}", True
+        except RuntimeError as failure:
+            # How the client reports a kernel that ended, or was silent, before the first cell.
+            return f"the kernel did not start: {failure}{last_words(streams)}", True
+        finally:
+            record["peak_memory_bytes"] = watch.peak_memory
+    return _judge(job, nbformat.read(partial, as_version=4), record), False
+
+
+def _write_source(job: Job, partial: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        notebook = nbformat.v4.upgrade(nbformat.read(job.source, as_version=4))
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})
+        _, notebook = nbformat.validator.normalize(notebook)
+    write_atomic(partial, nbformat.writes(notebook))
+
+
+def _judge(job: Job, notebook: nbformat.NotebookNode, record: dict[str, Any]) -> str:
+    """Return why a run that papermill calls good is not complete, or ''."""
+    cells = [
+        (number, cell)
+        for number, cell in enumerate(notebook.cells, start=1)
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
+    unfinished = [
+        number
+        for number, cell in cells
+        if cell.metadata.papermill.status != "completed" or cell.execution_count is None
+    ]
+    record["code_cells"] = len(cells)
+    record["code_cells_completed"] = len(cells) - len(unfinished)
+    if unfinished:
+        return f"cell {unfinished[0]} did not complete: the notebook ended early or skipped it"
+    if "gate" not in cells[-1][1].metadata.get("tags", []):
+        return "the gate did not run"
+    for name, folder in job.watched.items():
+        if sha256_tree([folder]) != job.inputs[name]:
+            return f"{folder.relative_to(job.root).as_posix()}/ changed while the notebook ran: run it again"
+    return ""
+
+
+def _put_in_place(job: Job, partial: Path, results: Path, record: dict[str, Any], error: str) -> None:
+    content = _finish(job, nbformat.read(partial, as_version=4), results)
+    record |= {
+        "outcome": "failed" if error else "complete",
+        "error": error,
+        "inputs": dict(job.inputs),
+        "parameters": dict(job.parameters),
+        "seed": job.seed,
+        "versions": dict(job.versions),
+    }
+    if error:
+        write_atomic(job.path(".failed.ipynb"), content)
+        write_atomic(job.path(".failed.json"), json.dumps(record, indent=1))
+        return
+    record["notebook_sha256"] = sha256_bytes(content)
+    final, old = job.path(".out"), results.with_name(results.name + "-old")
+    if final.exists():
+        os.replace(final, old)
+    os.replace(results, final)
+    record["results_sha256"] = sha256_tree([final])
+    write_atomic(job.path(".ipynb"), content)
+    write_atomic(job.path(".manifest.json"), json.dumps(record, indent=1))
+    shutil.rmtree(old, ignore_errors=True)
+    job.path(".failed.ipynb").unlink(missing_ok=True)
+    job.path(".failed.json").unlink(missing_ok=True)
+
+
+def _finish(job: Job, notebook: nbformat.NotebookNode, results: Path) -> bytes:
+    """Return the executed notebook without this machine's paths, as it is stored."""
+    notebook.metadata.kernelspec = nbformat.from_dict(KERNELSPEC)
+    notebook.metadata.papermill.input_path = f"notebooks/{job.name}.ipynb"
+    notebook.metadata.papermill.output_path = f"build/{job.profile}/{job.name}.ipynb"
+    known = {
+        results: "<results>",
+        Path(sys.prefix): "<environment>",
+        job.build: "build",
+        job.root: ".",
+        Path.home(): "~",
+    }
+    names = {
+        str(form): name
+        for path, name in known.items()
+        for form in (path, path.resolve())
+        if form != form.parent
+    }
+    places = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    pattern = re.compile(rf"(?:{places})(?![\w.-])")
+    cell_file = re.compile(re.escape(os.path.join(tempfile.gettempdir(), "ipykernel_")) + r"\d+[/\\]\d+\.py")
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return cell_file.sub("<cell>", pattern.sub(lambda found: names[found[0]], value))
+        if isinstance(value, list):
+            return [clean(item) for item in value]
+        if isinstance(value, dict):
+            # Base64 could hold such a path by chance.
+            binary = ("image/png", "image/jpeg", "image/gif", "application/pdf")
+            return {key: item if key in binary else clean(item) for key, item in value.items()}
+        return value
+
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.from_dict(clean(output)) for output in cell.outputs]
+    return nbformat.writes(notebook).encode() + b"\n"

@@ -1,0 +1,293 @@
+"""What a batch is to run: notebooks, their parameters, and the hashes that make a result current.
+
+A notebook is named by folder and stem, `snapaudit/table1_classification`. A profile gives it parameters in
+notebooks/profiles.toml (TOML, because YAML 1.1 reads 1e-5 as text); every name and value is checked before
+anything runs, since papermill ignores unknown names and writes NaN as invalid JSON.
+"""
+
+import ast
+import json
+import math
+import platform
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from fnmatch import fnmatchcase
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from dprepro.base import paths
+from dprepro.base.store import sha256_file, sha256_json, sha256_tree
+
+PROFILES = ("smoke", "laptop", "paper")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One notebook under one profile, with all that a worker on another machine needs to run it.
+
+    `inputs` are the hashes that make a result current; `watched` are the folders behind the `lib` and `data`
+    hashes, looked at again after the run.
+    """
+
+    name: str
+    profile: str
+    source: Path
+    build: Path
+    root: Path
+    parameters: Mapping[str, Any]
+    seed: Any
+    inputs: Mapping[str, str]
+    versions: Mapping[str, str]
+    watched: Mapping[str, Path]
+
+    def path(self, ending: str) -> Path:
+        """Return build/<profile>/<paper>/<notebook><ending>."""
+        return self.build / self.profile / f"{self.name}{ending}"
+
+    def manifest(self) -> dict[str, Any] | None:
+        """Return the manifest of the last good run, or None unless its files are as that run left them.
+
+        A manifest is written after everything else, so a run that was killed at any moment has none that
+        fits.
+        """
+        try:
+            found = json.loads(self.path(".manifest.json").read_bytes())
+            intact = (
+                found["outcome"] == "complete"
+                and found["notebook_sha256"] == sha256_file(self.path(".ipynb"))
+                and found["results_sha256"] == sha256_tree([self.path(".out")])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return found if intact else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one notebook ended: `error` is empty for a complete run."""
+
+    name: str
+    seconds: float
+    error: str = ""
+    attempts: int = 1
+
+
+@dataclass(frozen=True, order=True)
+class Notebook:
+    """A notebook of the batch; `name` is folder and stem, such as snapaudit/table1_classification."""
+
+    name: str
+    path: Path
+
+
+def discover() -> list[Notebook]:
+    """Return all notebooks of the batch by name: notebooks/<folder>/*.ipynb without labs and index."""
+    return sorted(
+        Notebook(f"{path.parent.name}/{path.stem}", path)
+        for path in paths.NOTEBOOKS.glob("*/*.ipynb")
+        if path.parent.name != "labs" and path.stem != "index" and not path.parent.name.startswith(".")
+    )
+
+
+def select(only: str = "*") -> list[Notebook]:
+    """Return the notebooks whose name matches a glob; ValueError that lists what there is if none does."""
+    notebooks = discover()
+    chosen = [notebook for notebook in notebooks if fnmatchcase(notebook.name, only)]
+    if not chosen:
+        raise ValueError(f"no notebook matches {only!r}; there are: {_names(notebooks)}")
+    return chosen
+
+
+def _names(notebooks: Sequence[Notebook]) -> str:
+    return ", ".join(notebook.name for notebook in notebooks) or "none"
+
+
+def profile_parameters(profile: str) -> dict[str, dict[str, Any]]:
+    """Return the parameters that a profile changes, by notebook name.
+
+    Parameters
+    ----------
+    profile : {"smoke", "laptop", "paper"}
+        laptop is what the notebooks themselves say, so it has no entries.
+
+    Raises
+    ------
+    ValueError
+        Names profile and notebook: an unknown profile or notebook, a name that the notebook's parameters
+        cell does not assign, a value that is not a finite JSON scalar or a list of them, an entry under
+        laptop.
+    """
+    if profile not in PROFILES:
+        raise ValueError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
+    file = paths.NOTEBOOKS / "profiles.toml"
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{file}: {error}") from error
+    if unknown := set(tables) - set(PROFILES):
+        raise ValueError(
+            f"{file}: unknown profile {', '.join(sorted(unknown))}; there are {', '.join(PROFILES)}"
+        )
+    chosen = tables.get(profile, {})
+    if profile == "laptop" and chosen:
+        raise ValueError(f"{file}: laptop takes the notebooks' own parameters, so it can have no entries")
+    known = {notebook.name: notebook for notebook in discover()}
+    for name, parameters in chosen.items():
+        where = f"{file}, profile {profile}, notebook {name}"
+        if name not in known or not isinstance(parameters, dict):
+            raise ValueError(f"{where}: no such notebook; there are: {_names([*known.values()])}")
+        check_parameters(where, parameters, parameter_defaults(name, read_cells(known[name].path)))
+    return chosen
+
+
+def check_parameters(where: str, parameters: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Raise ValueError, starting with `where`, for a name not in `known` or a value that JSON cannot hold."""
+    for key, value in parameters.items():
+        if key not in known:
+            raise ValueError(f"{where}: unknown parameter {key}; its parameters cell has {', '.join(known)}")
+        if not _is_json_value(value):
+            raise ValueError(
+                f"{where}: parameter {key} must be a finite number, a text, true, false or a list of these, "
+                f"got {value!r}"
+            )
+
+
+def _is_json_value(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_json_value, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a run depends on in one cell."""
+
+    kind: str
+    source: str
+    tags: tuple[str, ...]
+
+
+def read_cells(path: Path) -> list[Cell]:
+    """Return the cells of a notebook; ValueError if the file is not a notebook of format 4."""
+    # Not by nbformat: importing it takes over a second, and the command line reads notebooks only to list them.
+    try:
+        return [
+            Cell(cell["cell_type"], "".join(cell["source"]), tuple(cell["metadata"].get("tags", ())))
+            for cell in json.loads(path.read_bytes())["cells"]
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} cannot be read as a notebook of format 4: {error!r}") from error
+
+
+def parameter_defaults(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return the names that the parameters cell assigns, each with its literal value (None if not a literal).
+
+    Annotated names count, which papermill's own inspection misses for `x: int | None = None`.
+
+    Raises
+    ------
+    ValueError
+        If no cell is tagged `parameters`, or the cell is not plain Python.
+    """
+    tagged = [cell for cell in cells if "parameters" in cell.tags]
+    if not tagged:
+        raise ValueError(
+            f"notebook {name} has no cell tagged 'parameters' (add one, even if it only sets a seed)"
+        )
+    try:
+        statements = ast.parse(tagged[0].source).body
+    except SyntaxError as error:
+        raise ValueError(f"notebook {name}: its parameters cell is not plain Python: {error}") from error
+    found: dict[str, Any] = {}
+    for statement in statements:
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        else:
+            continue
+        for target in targets:
+            if isinstance(target, ast.Name):
+                try:
+                    found[target.id] = ast.literal_eval(statement.value) if statement.value else None
+                except ValueError:
+                    found[target.id] = None
+    return found
+
+
+def check_structure(name: str, cells: Sequence[Cell]) -> None:
+    """Raise ValueError for a notebook that could never count as executed, or that is the output of a run."""
+    tags = [cell.tags for cell in cells if cell.kind == "code" and cell.source.strip()]
+    if not tags or "gate" not in tags[-1]:
+        raise ValueError(f"notebook {name}: its last code cell must be its gate, an assertion tagged 'gate'")
+    if any("injected-parameters" in found for found in tags):
+        raise ValueError(
+            f"notebook {name} holds an injected-parameters cell: it is the output of a run, not a source"
+        )
+
+
+def shared_inputs() -> tuple[dict[str, str], dict[str, str], dict[str, Path]]:
+    """Return what all notebooks depend on.
+
+    Returns
+    -------
+    inputs : dict
+        Hashes of `lib`, `data`, `locks` and `versions`.
+    versions : dict
+        Python, platform and the installed version of each package that dprepro declares.
+    watched : dict
+        The folders behind `lib` and `data`.
+    """
+    watched = {"lib": paths.ROOT / "lib" / "dprepro", "data": paths.DATA}
+    locks = [paths.ROOT / name for name in ("requirements.lock", "models.lock")]
+    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = [*project["dependencies"], *project.get("optional-dependencies", {}).get("models", [])]
+    versions = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    for requirement in declared:
+        name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
+    inputs = {
+        **{key: sha256_tree([folder]) for key, folder in watched.items()},
+        "locks": sha256_tree(lock for lock in locks if lock.exists()),
+        "versions": sha256_json(versions),
+    }
+    return inputs, versions, watched
+
+
+def plan(profile: str, only: str = "*") -> list[Job]:
+    """Return the jobs of a profile whose name matches a glob; ValueError for anything that could not run."""
+    changed = profile_parameters(profile)
+    inputs, versions, watched = shared_inputs()
+    jobs = []
+    for notebook in select(only):
+        name, cells = notebook.name, read_cells(notebook.path)
+        defaults = parameter_defaults(name, cells)
+        check_structure(name, cells)
+        parameters = changed.get(name, {})
+        jobs.append(
+            Job(
+                name=name,
+                profile=profile,
+                source=notebook.path,
+                build=paths.build_dir(),
+                root=paths.ROOT,
+                parameters=parameters,
+                seed={**defaults, **parameters}.get("seed"),
+                inputs={
+                    "cells": sha256_json(list(map(astuple, cells))),
+                    "parameters": sha256_json(parameters),
+                    **inputs,
+                },
+                versions=versions,
+                watched=watched,
+            )
+        )
+    return jobs
