@@ -23,12 +23,21 @@ from tqdm import tqdm
 
 from dprepro.base.paths import build_dir
 from dprepro.base.store import write_atomic
-from dprepro.kit.plan import PROFILES, Job, discover, plan, profile_parameters
+from dprepro.kit.plan import PROFILES, Job, Notebook, Outcome, discover, plan, profile_parameters
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["PROFILES", "Accepted", "RunSummary", "accepted", "discover", "profile_parameters", "run"]
+__all__ = [
+    "PROFILES",
+    "Accepted",
+    "Notebook",
+    "RunSummary",
+    "accepted",
+    "discover",
+    "profile_parameters",
+    "run",
+]
 
 # Seconds: (one cell, one notebook). The budgets of a laptop run are minutes; a paper run may train models.
 TIMEOUTS = {"smoke": (120.0, 300.0), "laptop": (900.0, 1800.0), "paper": (86_400.0, 172_800.0)}
@@ -95,8 +104,8 @@ def run(
         without parameters cell or gate.
     OSError
         The build folder cannot be written.
-    RuntimeError
-        Another batch is writing the same profile.
+    BlockingIOError
+        Another batch is writing the same profile; the message says which process.
     """
     todo = plan(profile, only)
     limits = []
@@ -145,9 +154,8 @@ def _run_all(
     client: "Client | None",
     summary: RunSummary,
 ) -> None:
-    # Imported here: Dask and papermill take a second, which `list` and `ledger` need not wait for.
+    # Imported here: Dask takes half a second, which `list` and `ledger` need not wait for.
     from dprepro.kit.cluster import cores, finished, local_client
-    from dprepro.kit.execute import execute
 
     with ExitStack() as stack:
         if client is None:
@@ -164,7 +172,7 @@ def _run_all(
                         print(_line(job.name, 0.0, "started"), flush=True)
             started.update(job.name for job in running)
 
-        task = partial(execute, cell_timeout=cell_timeout, notebook_timeout=notebook_timeout)
+        task = partial(_execute, cell_timeout=cell_timeout, notebook_timeout=notebook_timeout)
         for job, future in finished(client, task, todo, width, in_hand):
             error, seconds = "", 0.0
             if future.status == "finished":
@@ -180,6 +188,13 @@ def _run_all(
             bar.update()
     for names in (summary.ok, summary.failed):
         names.sort()
+
+
+def _execute(job: Job, cell_timeout: float, notebook_timeout: float) -> Outcome:
+    # papermill takes two seconds to import, which only the workers need to spend.
+    from dprepro.kit.execute import execute
+
+    return execute(job, cell_timeout, notebook_timeout)
 
 
 def _line(name: str, seconds: float, outcome: str) -> str:
@@ -214,8 +229,9 @@ def _claimed(folder: Path) -> Iterator[None]:
             yield
             holder.unlink(missing_ok=True)
     except Timeout as error:
-        raise RuntimeError(
-            f"another batch is writing {folder}: {_describe(holder)}; wait for it or stop it"
+        holding = _describe(holder)
+        raise BlockingIOError(
+            f"another batch is writing {folder}: {holding}; wait for it or stop it"
         ) from error
 
 
