@@ -167,3 +167,6 @@ def _log_ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
         return np.maximum(
             0.0, np.log(np.where(positive, numerator, 1)) - np.log(np.where(positive, denominator, 1))
         )[()]
+
+
+CONVERSIONS = {"standard": epsilon_standard, "gdp": epsilon_gdp, "kairouz": epsilon_kairouz}
