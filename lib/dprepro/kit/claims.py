@@ -31,6 +31,7 @@ __all__ = [
     "papers",
     "save",
     "save_claims",
+    "table_names",
 ]
 
 OUTCOMES = ("HOLDS", "FAILS", "UNDECIDED")
@@ -39,6 +40,11 @@ OUTCOMES = ("HOLDS", "FAILS", "UNDECIDED")
 def papers() -> list[str]:
     """Return the short names of the papers: the files of data/reported."""
     return sorted(path.stem for path in (paths.DATA / "reported").glob("*.csv") if path.stem != "claims")
+
+
+def table_names() -> list[str]:
+    """Return "<paper>/<table>" for every printed table."""
+    return [f"{paper}/{table}" for paper in papers() for table in load_reported(paper)["table"].unique()]
 
 
 def load_reported(paper: str, table: str | None = None) -> pd.DataFrame:
