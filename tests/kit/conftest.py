@@ -1,7 +1,7 @@
 """A small repository of its own for tests of the batch: never the real notebooks, data or library."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,6 @@ from dprepro.kit import batch
 from dprepro.kit.cluster import local_client
 
 GATE = "assert True"
-# What a real notebook does: read its parameters, save rows where the batch says.
-WRITE_ROWS = """from dprepro.base.paths import output_dir
-from dprepro.base.store import write_atomic
-import numpy as np
-rows = np.random.default_rng(seed).normal(size=3)
-write_atomic(output_dir() / "rows.csv", "value\\n" + "\\n".join(map(str, rows)) + "\\n")
-print(rows.round(3))"""
 
 
 @dataclass
@@ -103,3 +96,9 @@ def run(house: House, workers: Client) -> Any:
         return batch.run(*args, client=workers, **options)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def new_house() -> Callable[[Path], House]:
+    """Return the maker of such a repository, for fixtures that outlive one test."""
+    return make_house

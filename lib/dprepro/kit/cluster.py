@@ -57,7 +57,7 @@ def local_client(jobs: int) -> Iterator[Client]:
             threads_per_worker=1,
             processes=True,
             memory_limit=0,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             preload=[__name__],
             silence_logs=logging.CRITICAL,
         )
