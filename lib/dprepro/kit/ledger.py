@@ -2,7 +2,8 @@
 
 `gather` collects the rows that accepted notebook runs left behind, checks them against the printed files
 and against the rule of `verdicts`, adds the numbers that no notebook judged, and writes ledger.csv,
-claims.csv and ledger.html. How the rows are counted and shown is in `report`.
+claims.csv and ledger.html. `ledger_text` shows the same in a terminal; how numbers are counted is in
+`headline`.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ from dprepro.kit import batch, rows, tables, verdicts
 from dprepro.kit import claims as reported
 from dprepro.kit.headline import CLASSES, classes, fails, headline
 
-PROFILES = ("smoke", "laptop", "paper")
+
 STALE = "from a run before its inputs changed; "
 RECIPES = ("as_stated", "inferred", "valid")
 SOURCES = "Printed numbers were taken from published summaries of the papers, not from the papers themselves."
@@ -52,7 +53,7 @@ def gather(profile: str = "laptop") -> pd.DataFrame:
     OSError
         If the build folder cannot be written.
     """
-    one_of("profile", profile, PROFILES)
+    one_of("profile", profile, batch.PROFILES)
     untouched = reported.untouched()
     judged, judged_claims = [], []
     for run in batch.accepted(profile):
