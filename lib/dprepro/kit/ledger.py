@@ -18,7 +18,6 @@ from dprepro.kit import batch, rows, tables, verdicts
 from dprepro.kit import claims as reported
 from dprepro.kit.headline import CLASSES, classes, fails, headline
 
-
 STALE = "from a run before its inputs changed; "
 RECIPES = ("as_stated", "inferred", "valid")
 SOURCES = "Printed numbers were taken from published summaries of the papers, not from the papers themselves."
