@@ -2,7 +2,15 @@
 
 import sys
 
-from dprepro.kit.environment import run_in_environment
+from dprepro.base.environment import run_in_environment
+
+
+def _command_line(arguments: list[str]) -> int:
+    # Imported only once there is an environment to import it in.
+    from dprepro.kit.cli import main
+
+    return main(arguments)
+
 
 if __name__ == "__main__":
-    sys.exit(run_in_environment(sys.argv[1:]))
+    sys.exit(run_in_environment(sys.argv[1:], _command_line))

@@ -10,6 +10,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -19,13 +20,15 @@ LOCKS = ("requirements.lock", "models.lock", "pyproject.toml")
 PYTHON_VERSION = (3, 11)
 
 
-def run_in_environment(arguments: list[str]) -> int:
+def run_in_environment(arguments: list[str], command_line: Callable[[list[str]], int]) -> int:
     """Run the command line in the right environment, making it first where it is missing.
 
     Parameters
     ----------
     arguments : list of str
         The arguments after ``python -m dprepro``.
+    command_line : callable
+        Called with them once the environment is complete.
 
     Returns
     -------
@@ -39,9 +42,7 @@ def run_in_environment(arguments: list[str]) -> int:
             print("The environment is complete:", _shown(Path(sys.prefix)))
             return 0
         if not _in_repository_venv() or _up_to_date():
-            from dprepro.kit.cli import main
-
-            return main(arguments)
+            return command_line(arguments)
     _make_repository_venv()
     if arguments == ["setup"]:
         print("The environment is complete:", _shown(_venv()))
