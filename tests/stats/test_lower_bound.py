@@ -1,0 +1,240 @@
+"""Oracles: every threshold by brute force, values of a separate package, and simulation of the failure rate."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dprepro.stats import lower_bound as module
+from dprepro.stats.bounds import clopper_pearson
+from dprepro.stats.gdp import mu_to_epsilon
+from dprepro.stats.lower_bound import LowerBound, best_rates, epsilon_lower_bound
+from dprepro.stats.tradeoff import epsilon_gdp, epsilon_kairouz, epsilon_standard
+
+CONVERT = {"standard": epsilon_standard, "gdp": epsilon_gdp, "kairouz": epsilon_kairouz}
+
+
+def binary_scores(hits, trials):
+    return np.repeat([1.0, 0.0], [hits, trials - hits])
+
+
+def brute_force(inside, outside, alpha, conversion, delta, mass_in=1.0, mass_out=1.0, cuts=None):
+    """The largest bound over all thresholds, with one exact pair of limits for each of them."""
+    cuts = np.unique(np.concatenate([inside, outside])) if cuts is None else cuts
+    tp, fp = (side.size - np.searchsorted(np.sort(side), cuts) for side in (inside, outside))
+    low = clopper_pearson(tp, inside.size, alpha)[0] * mass_in
+    up = clopper_pearson(fp, outside.size, alpha)[1] * mass_out + (1 - mass_out)
+    # Rounding only: the conversion of an array and of a scalar may differ in the last digit.
+    return pytest.approx(CONVERT[conversion](low, up, delta).max(), rel=1e-14, abs=1e-15)
+
+
+@pytest.fixture
+def short_tables():
+    """Interpolate from 16 trials on and search in short blocks, so that small arrays take the long way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_ALL_COUNTS_UP_TO", 16)
+        patch.setattr(module, "_STRIDES", (9, 4, 1))
+        for cached in (module._ceiling, module._knot_limits):
+            cached.cache_clear()
+        yield
+    for cached in (module._ceiling, module._knot_limits):
+        cached.cache_clear()
+
+
+# clopper_pearson and log of a separate package; alpha = .05 over both rates, delta = 1e-5, standard conversion.
+@pytest.mark.parametrize(
+    ("tp", "fp", "trials", "epsilon"),
+    [
+        (100, 0, 100, 3.281335973268658),
+        (1000, 0, 1000, 5.6005774942916355),
+        (900, 100, 1000, 1.9896949462833384),
+        (399760, 240, 400000, 7.291434807139416),
+    ],
+)
+def test_oracle_values(tp, fp, trials, epsilon):
+    inside, outside = binary_scores(tp, trials), binary_scores(fp, trials)
+    for threshold in (0.5, 1.0, "same"):
+        bound = epsilon_lower_bound(inside, outside, 1e-5, 0.05, threshold)
+        assert bound == pytest.approx(epsilon, rel=1e-12)
+    assert (bound.tpr, bound.fpr, bound.trials_in, bound.threshold) == (tp / trials, fp / trials, trials, 1.0)
+
+
+@pytest.mark.parametrize("conversion", ["standard", "gdp", "kairouz"])
+@pytest.mark.parametrize(("mass_in", "mass_out", "delta"), [(1, 1, 1e-5), (0.99, 0.97, 1e-5), (1, 1, 0.03)])
+def test_best_threshold_equals_brute_force(conversion, mass_in, mass_out, delta):
+    # Above 4,096 trials the limits are interpolated and the thresholds searched in blocks.
+    rng = np.random.default_rng(6)
+    for n, m, shift in [(300, 500, 1.0), (9000, 6000, 0.0), (9000, 6000, 1.6), (5000, 20_000, 5.0)]:
+        inside, outside = rng.normal(shift, 1, n), rng.normal(0, 1, m)
+        bound = epsilon_lower_bound(
+            inside, outside, delta, 0.05, "same", conversion, mass_in=mass_in, mass_out=mass_out
+        )
+        assert bound == brute_force(inside, outside, 0.05, conversion, delta, mass_in, mass_out)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.data(), conversion=st.sampled_from(list(CONVERT)), delta=st.sampled_from([1e-9, 1e-5, 0.05, 0.5])
+)
+def test_search_in_blocks_equals_brute_force_with_ties(short_tables, data, conversion, delta):
+    sides = [
+        np.array(data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=200)), dtype=float)
+        for _ in range(2)
+    ]
+    alpha = data.draw(st.floats(1e-4, 0.9))
+    bound = epsilon_lower_bound(*sides, delta, alpha, "same", conversion)
+    assert bound == brute_force(*sides, alpha, conversion, delta)
+    for side, rate in zip(sides, (bound.tpr, bound.fpr), strict=True):
+        assert rate == np.mean(side >= bound.threshold)  # a block of ties counts whole
+
+
+@pytest.mark.parametrize("line", ["ratio", "probit", "complement"])
+@pytest.mark.parametrize(("mass", "delta", "alpha"), [(1, 1e-5, 0.05), (0.98, 0.01, 1e-6), (1, 0.3, 0.5)])
+def test_interpolated_terms_lie_above_the_exact_ones_at_every_count(line, mass, delta, alpha):
+    for trials in (4097, 8000, 30_000):
+        counts = np.arange(trials + 1)
+        for side in module._sides(trials, trials, alpha, mass, mass):
+            term = module._Term(side, line, delta)
+            slack = module._ceiling(term).above(counts) - term.at(side.limit(counts))
+            assert slack.min() >= 0
+            # The margin decides how many thresholds are computed exactly.
+            assert np.median(slack) < 1e-3
+
+
+def test_grid_takes_pooled_quantiles():
+    rng = np.random.default_rng(7)
+    inside, outside = rng.normal(1, 1, 700), rng.normal(0, 1, 400)
+    pool = np.sort(np.concatenate([inside, outside]))
+    for grid in (2, 9, 2000):
+        cuts = pool[np.linspace(0, 1099, grid).astype(int)]
+        bound = epsilon_lower_bound(inside, outside, 1e-5, 0.05, "same", "gdp", grid=grid)
+        assert bound == brute_force(inside, outside, 0.05, "gdp", 1e-5, cuts=cuts)
+        assert bound.threshold in cuts
+
+
+def test_best_rates_are_the_evidence_of_the_bound():
+    rng = np.random.default_rng(8)
+    inside, outside = rng.normal(1, 1, 500), rng.normal(0, 1, 600)
+    rates = best_rates(inside, outside, 0.05, conversion="gdp")
+    bound = epsilon_lower_bound(inside, outside, 1e-5, 0.05, "same", "gdp")
+    assert (bound.threshold, bound.tpr, bound.fpr, bound.tpr_low, bound.fpr_up) == rates
+    assert rates.tpr == np.mean(inside >= rates.threshold)
+    assert rates.tpr_low == clopper_pearson(round(rates.tpr * 500), 500, 0.05)[0]
+    assert rates.fpr_up == clopper_pearson(round(rates.fpr * 600), 600, 0.05)[1]
+    assert best_rates(np.sort(inside), outside[::-1], 0.05, conversion="gdp") == rates
+
+
+def test_held_out_tests_the_second_halves_only():
+    rng = np.random.default_rng(9)
+    inside, outside = rng.normal(2, 1, 501), rng.normal(0, 1, 400)
+    bound = epsilon_lower_bound(inside, outside, 1e-5, 0.05)
+    assert (bound.trials_in, bound.trials_out) == (251, 200)
+    again = epsilon_lower_bound(inside[250:], outside[200:], 1e-5, 0.05, bound.threshold)
+    assert again == bound
+    # Changing the tested halves moves the bound and not the threshold.
+    inside[250:] += 1
+    assert epsilon_lower_bound(inside, outside, 1e-5, 0.05).threshold == bound.threshold
+
+
+def test_bound_is_a_float_that_survives_pickling():
+    bound = epsilon_lower_bound(binary_scores(90, 100), binary_scores(5, 100), 1e-5, 0.05, 0.5)
+    copy = pickle.loads(pickle.dumps(bound))
+    assert isinstance(copy, LowerBound)
+    assert copy == bound
+    assert vars(copy) == vars(bound)
+    assert bound + 1 == float(bound) + 1
+
+
+@pytest.mark.parametrize("conversion", list(CONVERT))
+@pytest.mark.parametrize("threshold", ["held_out", "same", 0.5])
+def test_finite_and_never_negative(conversion, threshold):
+    perfect = epsilon_lower_bound(np.ones(50), np.zeros(60), 1e-5, 0.05, threshold, conversion)
+    assert 0 < perfect < np.inf
+    reversed_attack = epsilon_lower_bound(np.zeros(50), np.ones(60), 1e-5, 0.05, threshold, conversion)
+    constant = epsilon_lower_bound(np.ones(50), np.ones(60), 1e-5, 0.05, threshold, conversion)
+    assert reversed_attack == constant == 0
+    infinite = epsilon_lower_bound([np.inf] * 50, [-np.inf] * 60, 1e-5, 0.05, threshold, conversion)
+    assert infinite == perfect
+
+
+def test_masses_count_the_rest_against_the_auditor():
+    inside, outside = binary_scores(999, 1000), binary_scores(2, 1000)
+    plain = epsilon_lower_bound(inside, outside, 1e-5, 0.05, 0.5, "gdp")
+    bound = epsilon_lower_bound(inside, outside, 1e-5, 0.05, 0.5, "gdp", mass_in=0.98, mass_out=0.97)
+    assert bound.tpr_low == pytest.approx(plain.tpr_low * 0.98)
+    assert bound.fpr_up == pytest.approx(plain.fpr_up * 0.97 + 0.03)
+    assert bound == epsilon_gdp(bound.tpr_low, bound.fpr_up, 1e-5) < plain
+    assert epsilon_lower_bound(inside, outside, 1e-5, 0.05, "same", "kairouz", mass_in=0, mass_out=0) == 0
+
+
+def failures(threshold, conversion, draw, epsilon, repeats=1500, n=400):
+    rng = np.random.default_rng(10)
+    return sum(
+        epsilon_lower_bound(*draw(rng, n), 1e-5, 0.05, threshold, conversion) > epsilon
+        for _ in range(repeats)
+    )
+
+
+def gaussian(rng, n):
+    return rng.normal(1.0, 1, n), rng.normal(0, 1, n)
+
+
+def laplace(rng, n):
+    return rng.laplace(1.0, 1, n), rng.laplace(0, 1, n)
+
+
+def no_signal(rng, n):
+    return rng.normal(0, 1, n), rng.normal(0, 1, n)
+
+
+@pytest.mark.parametrize(
+    ("draw", "conversion", "epsilon"),
+    [
+        (gaussian, "gdp", mu_to_epsilon(1.0, 1e-5)),
+        (laplace, "standard", 1.0),
+        (laplace, "kairouz", 1.0),
+        (no_signal, "standard", 0.0),
+        (no_signal, "gdp", 0.0),
+    ],
+)
+def test_failure_rate_of_the_valid_thresholds(draw, conversion, epsilon):
+    limit = stats.binom.ppf(0.999, 1500, 0.05)
+    for threshold in ("held_out", 1.0):
+        assert failures(threshold, conversion, draw, epsilon) <= limit
+
+
+def test_same_trials_fail_more_often_than_alpha_says():
+    epsilon = mu_to_epsilon(1.0, 1e-5)
+    observed = failures("same", "gdp", gaussian, epsilon)
+    assert observed > stats.binom.ppf(0.999, 1500, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scores_in": []}, "scores_in must be a one-dimensional array of at least 2 values"),
+        (
+            {"scores_in": [], "threshold": "same"},
+            "scores_in must be a one-dimensional array of at least 1 values",
+        ),
+        ({"scores_out": [1.0]}, "scores_out must be a one-dimensional array of at least 2 values"),
+        ({"scores_out": [1.0, np.nan]}, "scores_out must be free of NaN, got 1 of 2"),
+        ({"delta": 1}, r"delta must be in \[0, 1\), got 1"),
+        ({"delta": 0, "conversion": "gdp"}, r"delta must be in \(0, 1\), got 0"),
+        ({"alpha": 0}, r"alpha must be in \(0, 1\), got 0"),
+        ({"alpha": 1.5, "threshold": 0.0}, r"alpha must be in \(0, 1\), got 1.5"),
+        ({"threshold": "best"}, "threshold must be one of 'held_out', 'same', got 'best'"),
+        ({"threshold": np.nan}, r"threshold must be in \[-inf, inf\], got nan"),
+        ({"conversion": "rdp"}, "conversion must be one of 'standard', 'gdp', 'kairouz', got 'rdp'"),
+        ({"grid": 0}, "grid must be a whole number of at least 1, got 0"),
+        ({"mass_in": 1.1}, r"mass_in must be in \[0, 1\], got 1.1"),
+        ({"mass_out": -1, "threshold": 0.0}, r"mass_out must be in \[0, 1\], got -1"),
+    ],
+)
+def test_bad_input(arguments, message):
+    good = {"scores_in": [1.0, 2.0], "scores_out": [0.0, 1.0], "delta": 1e-5, "alpha": 0.05}
+    with pytest.raises(ValueError, match=message):
+        epsilon_lower_bound(**{**good, **arguments})
