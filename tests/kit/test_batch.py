@@ -137,60 +137,49 @@ def test_build_that_cannot_be_written(house: Any, run: Any, monkeypatch: pytest.
 # --- what is run, and what is skipped ---------------------------------------------------------------------------
 
 
-def _touch_lib(house: Any) -> None:
-    (house.root / "lib/dprepro/code.py").write_text("x = 2\n")
-
-
-def _touch_data(house: Any) -> None:
-    (house.root / "data/reported/toy.csv").write_text("value\n2\n")
-
-
-def _touch_lock(house: Any) -> None:
-    (house.root / "models.lock").write_text("weights==1\n")
-
-
-def _touch_prose(house: Any) -> None:
-    house.notebook("toy/one", WRITE_ROWS, "# another remark")
-
-
-def _touch_rows(house: Any) -> None:
-    (house.built("toy/one", ".out") / "rows.csv").write_text("value\n0\n")
-
-
-def _touch_notebook(house: Any) -> None:
-    house.built("toy/one", ".ipynb").write_text("{}")
-
-
-def _touch_manifest(house: Any) -> None:
-    house.built("toy/one", ".manifest.json").write_text('{"outcome": "comp')
+CHANGED_INPUTS = [
+    "lib/dprepro/code.py",
+    "data/reported/toy.csv",
+    "requirements.lock",
+    "notebooks/toy/one.ipynb",
+]
+CHANGED_RESULTS = [".out/rows.csv", ".ipynb", ".manifest.json"]
 
 
 def test_unchanged_is_skipped_and_any_change_runs_again(
     house: Any, run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    house.notebook("toy/one", WRITE_ROWS)
+    house.notebook("toy/one", WRITE_ROWS, "# a remark")
     assert run() == batch.RunSummary(ok=["toy/one"])
     (result,) = batch.accepted("laptop")
     assert (result.name, result.current, result.folder.name) == ("toy/one", True, "one.out")
     rows = (result.folder / "rows.csv").read_text()
     assert run().skipped == ["toy/one"]
-    assert "toy/one" in capsys.readouterr().out
-    # Refreshed outputs are not another notebook.
+    assert "skipped (unchanged)" in capsys.readouterr().out
+    # Refreshed outputs do not make another notebook.
     source = house.root / "notebooks/toy/one.ipynb"
-    source.write_text(source.read_text().replace('"outputs": []', '"outputs": [ ]'))
+    source.write_text(source.read_text().replace('"execution_count": null', '"execution_count": 3'))
     assert run().skipped == ["toy/one"]
-    assert run(force=True).ok == ["toy/one"]
-    for change in (_touch_lib, _touch_data, _touch_lock, _touch_prose):
-        change(house)
+    for name in CHANGED_INPUTS:
+        original = (house.root / name).read_text()
+        (house.root / name).write_text(original.replace("1", "2").replace("remark", "comment"))
         (result,) = batch.accepted("laptop")
-        assert not result.current, change.__name__
+        assert not result.current, name
         assert (result.folder / "rows.csv").read_text() == rows
-        assert run().ok == ["toy/one"], change.__name__
-    for change in (_touch_rows, _touch_notebook, _touch_manifest):
-        change(house)
-        assert batch.accepted("laptop") == [], change.__name__
-        assert run().ok == ["toy/one"], change.__name__
-    assert (house.built("toy/one", ".out") / "rows.csv").read_text() == rows
+        (house.root / name).write_text(original)
+        assert batch.accepted("laptop")[0].current, name
+    for ending in CHANGED_RESULTS:
+        kept = house.built("toy/one", ending).read_text()
+        house.built("toy/one", ending).write_text(kept[:-5])
+        assert batch.accepted("laptop") == [], ending
+        house.built("toy/one", ending).write_text(kept)
+        assert batch.accepted("laptop")[0].current, ending
+    (house.root / "lib/dprepro/new.py").touch()
+    assert run().ok == ["toy/one"]
+    house.built("toy/one", ".out/rows.csv").unlink()
+    assert run().ok == ["toy/one"]
+    assert run(force=True).ok == ["toy/one"]
+    assert house.built("toy/one", ".out/rows.csv").read_text() == rows
     assert house.leftovers() == []
 
 

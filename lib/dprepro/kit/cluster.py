@@ -65,11 +65,13 @@ def local_client(jobs: int) -> Iterator[Client]:
         with Client(cluster, set_as_default=False) as client:
             yield client
     finally:
-        started = _with_descendants(worker.pid for worker in cluster.workers.values())
-        cluster.close()
-        for process in started:
+        # At once: a worker that is asked to close waits for its task, and leaves the kernel behind.
+        for nanny in cluster.workers.values():
+            nanny.auto_restart = False
+        for process in _with_descendants(nanny.pid for nanny in cluster.workers.values()):
             with suppress(psutil.Error):
                 process.kill()
+        cluster.close()
 
 
 def _with_descendants(pids: Iterable[int | None]) -> list[psutil.Process]:
