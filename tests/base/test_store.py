@@ -135,3 +135,24 @@ def test_interrupt_in_mid_write_leaves_no_temporary_file(
     with pytest.raises(KeyboardInterrupt):
         store.write_atomic(tmp_path / "f", "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    lock = tmp_path / "new" / ".lock"
+    with store.locked(lock, "busy"):
+        with pytest.raises(
+            BlockingIOError, match=rf"^busy: process {os.getpid()} on .*, since 2.*; wait for it"
+        ):
+            with store.locked(lock, "busy"):
+                pass
+        (tmp_path / "new" / ".lock.json").write_text("{")
+        with (
+            pytest.raises(BlockingIOError, match="busy: a process that has just started"),
+            store.locked(lock, "busy"),
+        ):
+            pass
+    with store.locked(lock, "busy"):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="DPREPRO_BUILD"), store.locked(tmp_path / "file" / ".lock", "busy"):
+        pass

@@ -1,20 +1,25 @@
-"""Hashes of content, and files that are either whole or absent.
+"""Hashes of content, files that are either whole or absent, and one writer at a time.
 
 A hash here depends on content and relative names only: not on dates, on the place of the checkout, or on the
 order in which a file system lists a folder.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import secrets
+import socket
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 # Written by tools beside the sources; they change without the content changing.
 _BYPRODUCTS = {"__pycache__", ".ipynb_checkpoints", ".DS_Store"}
+_PROBE_BYTES = 1 << 20
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -101,7 +106,7 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError):
             raise OSError(error.errno, f"{cannot_write(target.parent)} ({error.strerror})") from error
@@ -114,3 +119,42 @@ def cannot_write(folder: str | os.PathLike[str]) -> str:
     return (
         f"cannot write in {where}: make it writable, free some space, or set DPREPRO_BUILD to another folder"
     )
+
+
+@contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Hold a lock file, without waiting for it; the system lets go of it when its process ends, however it ends.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file; who holds it stands beside it, in `<path>.json`.
+    busy : str
+        How the message begins, such as "another batch is writing build/laptop".
+
+    Raises
+    ------
+    BlockingIOError
+        Another process holds it; the message says which, and since when.
+    OSError
+        The folder cannot be written or is full, found out by writing a megabyte; as `write_atomic`.
+    """
+    holder, probe = (path.with_name(f"{path.name}.{ending}") for ending in ("json", "probe"))
+    write_atomic(probe, bytes(_PROBE_BYTES))
+    probe.unlink(missing_ok=True)
+    now = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    try:
+        with FileLock(path, timeout=0):
+            write_atomic(holder, json.dumps(now))
+            yield
+            holder.unlink(missing_ok=True)
+    except Timeout as error:
+        raise BlockingIOError(f"{busy}: {_described(holder)}; wait for it or stop it") from error
+
+
+def _described(holder: Path) -> str:
+    try:
+        found = json.loads(holder.read_bytes())
+        return f"process {found['pid']} on {found['host']}, since {found['since']}"
+    except (OSError, ValueError, KeyError):
+        return "a process that has just started"

@@ -5,12 +5,8 @@
 interrupted at any moment continues with the notebook it had in hand.
 """
 
-import json
-import os
 import shutil
-import socket
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from dprepro.base.paths import build_dir
-from dprepro.base.store import write_atomic
+from dprepro.base.store import locked
 from dprepro.kit.plan import PROFILES, Job, Notebook, Outcome, discover, plan, profile_parameters
 
 if TYPE_CHECKING:
@@ -41,7 +36,6 @@ __all__ = [
 
 # Seconds: (one cell, one notebook). The budgets of a laptop run are minutes; a paper run may train models.
 TIMEOUTS = {"smoke": (120.0, 300.0), "laptop": (900.0, 1800.0), "paper": (86_400.0, 172_800.0)}
-_PROBE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -211,33 +205,7 @@ def _verdict(job: Job, error: str) -> str:
 @contextmanager
 def _claimed(folder: Path) -> Iterator[None]:
     """Make sure that `folder` can be written and is ours alone; sweep what a killed batch left there."""
-    probe = folder / ".probe"
-    write_atomic(probe, bytes(_PROBE_BYTES))
-    probe.unlink()
-    holder = folder / ".lock.json"
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
-        with lock:
-            write_atomic(
-                holder,
-                json.dumps(
-                    {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%F %T")}
-                ),
-            )
-            for stale in [*folder.rglob("*.tmp-*"), *folder.rglob(".*.tmp")]:
-                shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
-            yield
-            holder.unlink(missing_ok=True)
-    except Timeout as error:
-        holding = _describe(holder)
-        raise BlockingIOError(
-            f"another batch is writing {folder}: {holding}; wait for it or stop it"
-        ) from error
-
-
-def _describe(holder: Path) -> str:
-    try:
-        found = json.loads(holder.read_bytes())
-        return f"process {found['pid']} on {found['host']}, since {found['since']}"
-    except (OSError, ValueError, KeyError):
-        return "a process that has just started"
+    with locked(folder / ".lock", f"another batch is writing {folder}"):
+        for stale in [*folder.rglob("*.tmp-*"), *folder.rglob(".*.tmp")]:
+            shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
+        yield

@@ -17,6 +17,9 @@ import psutil  # type: ignore[import-untyped]
 from distributed import Client, Future, LocalCluster, wait
 
 Task = TypeVar("Task")
+# One thread a worker: workers share the cores, and sums come out in the same order on any machine.
+_THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in _THREADS} | {"VECLIB_MAXIMUM_THREADS": "1"}
 
 
 def dask_setup(worker: Any) -> None:
@@ -59,6 +62,7 @@ def local_client(jobs: int) -> Iterator[Client]:
             memory_limit=0,
             dashboard_address="127.0.0.1:0",
             preload=[__name__],
+            env=ONE_THREAD,
             silence_logs=logging.CRITICAL,
         )
     try:

@@ -15,11 +15,10 @@ from ipykernel.kernelspec import RESOURCES, get_kernel_dict
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
+from dprepro.kit.cluster import ONE_THREAD
+
 KERNELSPEC = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 _SOCKET_PATH_LIMIT = 96  # bytes with "-ipc-5" still to come; the systems allow 103 (macOS) and 107 (Linux)
-# One thread a kernel: workers share the cores, and sums come out in the same order on any machine.
-_THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
-ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in _THREADS} | {"VECLIB_MAXIMUM_THREADS": "1"}
 
 
 class _ThisPython(KernelSpecManager):
@@ -43,8 +42,10 @@ def kernel_manager(private: Path) -> AsyncKernelManager:
 
 def environment(build: Path, results: Path, private: Path) -> dict[str, str]:
     """Return the environment of a kernel that writes its results in `results`."""
+    # Dask fixes the hash seed of its workers; a notebook that depends on the order of a set must not look stable.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     return {
-        **os.environ,
+        **inherited,
         **ONE_THREAD,
         "DPREPRO_BUILD": str(build),
         "DPREPRO_OUT": str(results),

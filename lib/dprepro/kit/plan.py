@@ -239,12 +239,23 @@ def shared_inputs() -> tuple[dict[str, str], dict[str, str], dict[str, Path]]:
     inputs : dict
         Hashes of `lib`, `data`, `locks` and `versions`.
     versions : dict
-        Python, platform and the installed version of each package that dprepro declares.
+        As `package_versions`.
     watched : dict
         The folders behind `lib` and `data`.
     """
     watched = {"lib": paths.ROOT / "lib" / "dprepro", "data": paths.DATA}
     locks = [paths.ROOT / name for name in ("requirements.lock", "models.lock")]
+    versions = package_versions()
+    inputs = {
+        **{key: sha256_tree([folder]) for key, folder in watched.items()},
+        "locks": sha256_tree(lock for lock in locks if lock.exists()),
+        "versions": sha256_json(versions),
+    }
+    return inputs, versions, watched
+
+
+def package_versions() -> dict[str, str]:
+    """Return Python, the platform and the installed version of each package that dprepro declares."""
     project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = [*project["dependencies"], *project.get("optional-dependencies", {}).get("models", [])]
     versions = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
@@ -254,12 +265,7 @@ def shared_inputs() -> tuple[dict[str, str], dict[str, str], dict[str, Path]]:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = "not installed"
-    inputs = {
-        **{key: sha256_tree([folder]) for key, folder in watched.items()},
-        "locks": sha256_tree(lock for lock in locks if lock.exists()),
-        "versions": sha256_json(versions),
-    }
-    return inputs, versions, watched
+    return versions
 
 
 def plan(profile: str, only: str = "*") -> list[Job]:
