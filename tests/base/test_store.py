@@ -140,11 +140,13 @@ def test_interrupt_in_mid_write_leaves_no_temporary_file(
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     lock = tmp_path / "new" / ".lock"
     with store.locked(lock, "busy"):
-        with pytest.raises(
-            BlockingIOError, match=rf"^busy: process {os.getpid()} on .*, since 2.*; wait for it"
+        with (
+            pytest.raises(
+                BlockingIOError, match=rf"^busy: process {os.getpid()} on .*, since 2.*; wait for it"
+            ),
+            store.locked(lock, "busy"),
         ):
-            with store.locked(lock, "busy"):
-                pass
+            pass
         (tmp_path / "new" / ".lock.json").write_text("{")
         with (
             pytest.raises(BlockingIOError, match="busy: a process that has just started"),
