@@ -53,11 +53,20 @@ def test_positive_count():
             check.positive_count("n", [5, bad])
 
 
+def test_at_most():
+    check.at_most("k", np.array([1, 5]), "n", np.array(5))
+    with pytest.raises(ValueError, match="k must be at most n, got 4 of 3"):
+        check.at_most("k", np.array([[1], [4]]), "n", np.array([9, 3]))
+
+
 def test_finite_says_how_many_and_where():
     np.testing.assert_array_equal(check.finite("v", [[1, 2], [3, 4]]), [[1, 2], [3, 4]])
     with pytest.raises(ValueError) as caught:
         check.finite("scores", [1.0, np.nan, np.inf, 2.0])
-    assert str(caught.value) == "scores must be finite, got 2 of 4 entries that are not, the first at index 1: nan"
+    assert (
+        str(caught.value)
+        == "scores must be finite, got 2 of 4 entries that are not, the first at index 1: nan"
+    )
 
 
 def test_sample():

@@ -62,6 +62,20 @@ def positive_count(name: str, value: ArrayLike, minimum: int = 1) -> NDArray[np.
     return array.astype(np.int64)
 
 
+def at_most(name: str, value: NDArray[np.int64], bound_name: str, bound: NDArray[np.int64]) -> None:
+    """Refuse `value` where it exceeds `bound`, both checked numbers that broadcast.
+
+    Raises
+    ------
+    ValueError
+        Names both and says the first pair.
+    """
+    excess = np.asarray(value > bound)
+    if excess.any():
+        first, limit = (np.broadcast_to(side, excess.shape)[excess].flat[0] for side in (value, bound))
+        raise ValueError(f"{name} must be at most {bound_name}, got {first} of {limit}")
+
+
 def finite(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return `values` as float64 if none of them is NaN or infinite.
 

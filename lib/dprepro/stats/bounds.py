@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from dprepro.base.check import finite, in_interval, positive_count
+from dprepro.base.check import at_most, finite, in_interval, positive_count
 
 FloatArray = NDArray[np.float64]
 
@@ -43,10 +43,7 @@ def clopper_pearson(
     trials = positive_count("trials", trials)
     successes = positive_count("successes", successes, minimum=0)
     alpha = in_interval("alpha", alpha, 0, 1, closed="neither")
-    excess = successes > trials
-    if np.any(excess):
-        k, n = (np.broadcast_to(x, np.shape(excess))[excess].flat[0] for x in (successes, trials))
-        raise ValueError(f"successes must be at most trials, got {k} of {n}")
+    at_most("successes", successes, "trials", trials)
     return lower_limit(successes, trials, alpha / 2), upper_limit(successes, trials, alpha / 2)
 
 
