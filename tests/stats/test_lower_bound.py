@@ -4,10 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
-from dprepro.stats.bounds import clopper_pearson
-from dprepro.stats.gdp import mu_to_epsilon
+from dprepro.stats.bounds import clopper_pearson, modal_mass_low
+from dprepro.stats.gdp import epsilon_to_mu, mu_to_epsilon
 from dprepro.stats.lower_bound import LowerBound, best_rates, epsilon_lower_bound
 from dprepro.stats.tradeoff import epsilon_gdp
 
@@ -129,6 +129,41 @@ def test_same_trials_fail_more_often_than_alpha_says():
     epsilon = mu_to_epsilon(1.0, 1e-5)
     observed = failures("same", "gdp", gaussian, epsilon)
     assert observed > stats.binom.ppf(0.999, 1500, 0.05)
+
+
+def test_failure_rate_with_a_random_clean_output():
+    # The clean output is the mode with probability .95; otherwise the attack errs, the worst case for the bound.
+    # alpha is shared: .025 for the rates, .0125 for each mass.
+    rng, repeats, n, mu, mass = np.random.default_rng(15), 1000, 400, 1.5, 0.95
+    tpr, fpr = mass * special.ndtr(mu / 2), mass * special.ndtr(-mu / 2) + 1 - mass
+    true_epsilon = epsilon_gdp(tpr, fpr, 1e-5)
+    failed = 0
+    for _ in range(repeats):
+        masses = [modal_mass_low(rng.random(200) < mass, 0.0125)[1] for _ in range(2)]
+        inside, outside = rng.normal(mu / 2, 1, n), rng.normal(-mu / 2, 1, n)
+        bound = epsilon_lower_bound(
+            inside, outside, 1e-5, 0.025, 0.0, "gdp", mass_in=masses[0], mass_out=masses[1]
+        )
+        failed += bound > true_epsilon
+    assert failed <= stats.binom.ppf(0.999, repeats, 0.05)
+
+
+@pytest.mark.parametrize(("epsilon", "closed_form", "simulated"), [(8, 7.935, 7.80), (16, 15.82, 15.5)])
+def test_constant_clean_outputs_cost_little(epsilon, closed_form, simulated):
+    # 2,000 equal outputs; the attack's rates known, then estimated from 400,000 draws a side, .0125 for each mass.
+    mu = epsilon_to_mu(epsilon, 1e-5)
+    mass = modal_mass_low(np.zeros(2000), 0.025)[1]
+    known = epsilon_gdp(mass * special.ndtr(mu / 2), mass * special.ndtr(-mu / 2) + 1 - mass, 1e-5)
+    assert closed_form <= known < epsilon
+    mass = modal_mass_low(np.zeros(2000), 0.0125)[1]
+    bounds = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        inside, outside = rng.standard_normal(400_000) + mu, rng.standard_normal(400_000)
+        bounds.append(
+            epsilon_lower_bound(inside, outside, 1e-5, 0.025, conversion="gdp", mass_in=mass, mass_out=mass)
+        )
+    assert simulated <= np.mean(bounds) < epsilon
 
 
 @pytest.mark.parametrize(
