@@ -5,6 +5,7 @@
 interrupted at any moment continues with the notebook it had in hand.
 """
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -199,7 +201,8 @@ def _verdict(job: Job, error: str) -> str:
     if not error:
         return "ok"
     kept = job.path(".failed.ipynb")
-    return f"failed: {error}" + (f"\n    kept as {kept}" if kept.exists() else "")
+    where = f" ({os.path.relpath(kept)})" if kept.exists() else ""
+    return f"failed: {shorten(error, 160, placeholder=' ...')}{where}"
 
 
 @contextmanager

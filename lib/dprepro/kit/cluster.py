@@ -7,6 +7,7 @@ kernel watches its parent's process id); `local_client` sees to every other way 
 import logging
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,8 +24,11 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in _THREADS} | {"VECLIB_MAXIMU
 
 
 def dask_setup(worker: Any) -> None:
-    """Let the owner alone answer Ctrl-C, which a terminal sends to the workers too (Dask calls this in each)."""
+    """Prepare a worker (Dask calls this in each): Ctrl-C, which a terminal sends to all, is its owner's to answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # jsonschema, behind papermill, takes seconds to build a grammar of web addresses if JupyterLab brought it along;
+    # no notebook is checked for those.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def cores() -> int:
