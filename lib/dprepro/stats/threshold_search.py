@@ -28,7 +28,7 @@ IntArray = NDArray[np.int64]
 
 LINES = {"standard": ("ratio",), "gdp": ("probit",), "kairouz": ("ratio", "complement")}
 _ALL_COUNTS_UP_TO = 4096  # with fewer trials every count is a knot
-_KNOT_RATIO = 1.01
+_KNOT_RATIO = 1.02
 _STRIDES = (128, 8, 1)  # block lengths of the search, with more thresholds than that
 _NO_BOUND = -1e6  # stands for log 0: below every real term, and finite, so that it can be interpolated
 
