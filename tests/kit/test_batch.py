@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psutil
@@ -370,6 +371,25 @@ def test_worker_that_dies_takes_its_task_with_it() -> None:
         ended = [future.status for _, future in finished(client, os._exit, [3], 1, lambda running: None)]
         assert ended == ["error"]
     assert not psutil.pid_exists(pid)
+
+
+def test_worker_that_is_killed_fails_its_notebook_alone(house: Any) -> None:
+    started = house.root / "started"
+    house.notebook("toy/a", f"import time\nopen({str(started)!r}, 'w').close()\ntime.sleep(300)")
+    house.notebook("toy/b")
+    here = psutil.Process()
+    before = set(here.children(recursive=True))
+    with ThreadPoolExecutor() as pool:
+        future = pool.submit(batch.run, jobs=1)
+        _wait_for(started.exists)
+        family = set(here.children(recursive=True)) - before
+        (worker,) = (process for process in family if process.children() and process.parent() == here)
+        worker.kill()
+        summary = future.result(60)
+    assert (summary.ok, summary.failed) == (["toy/b"], ["toy/a"])
+    assert summary.errors["toy/a"].startswith("its worker ended: KilledWorker")
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert [process for process in alive if "resource_tracker" not in " ".join(process.cmdline())] == []
 
 
 def test_tasks_are_handed_out_one_by_one(workers: Any) -> None:

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from dprepro.base import paths
+from dprepro.base.store import write_atomic
 from dprepro.kit import execute, kernel
 from dprepro.kit.plan import Outcome, plan
 
@@ -148,15 +149,22 @@ def test_kernel_that_cannot_start(house: Any, monkeypatch: pytest.MonkeyPatch) -
 def test_full_disk_keeps_the_good_run(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     house.notebook("toy/one")
     assert run().error == ""
-    before = house.built("toy/one", ".ipynb").read_bytes()
+    (job,) = plan("laptop")
+    before = job.manifest()
+    assert before is not None
+    # Full at once, when the executed notebook is written, when the manifest is.
+    for room in range(3):
+        left = iter(range(room))
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        def write(path: Path, data: Any, left: Any = left) -> None:
+            if next(left, None) is None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            write_atomic(path, data)
 
-    monkeypatch.setattr(execute, "write_atomic", full)
-    assert "No space left" in run().error
-    assert house.built("toy/one", ".ipynb").read_bytes() == before
-    assert house.leftovers() == []
+        monkeypatch.setattr(execute, "write_atomic", write)
+        assert "No space left" in run().error
+        assert job.manifest() == before
+        assert house.leftovers() == []
 
 
 def test_last_words_are_the_end_of_what_a_kernel_wrote() -> None:

@@ -79,7 +79,7 @@ def run(
     only : str
         Glob on names such as `snapaudit/table1_classification`.
     jobs : int, optional
-        Worker processes of the local cluster; by default one for each core.
+        Notebooks at a time: worker processes of the local cluster; by default one for each core.
     force : bool
         Run also what is unchanged.
     cell_timeout, notebook_timeout : float, optional
@@ -156,7 +156,7 @@ def _run_all(
     with ExitStack() as stack:
         if client is None:
             client = stack.enter_context(local_client(min(jobs or cores(), len(todo))))
-        width = sum(client.nthreads().values())
+        width = jobs or sum(client.nthreads().values()) or 1
         bar = stack.enter_context(tqdm(total=len(todo), unit="notebook", disable=None, dynamic_ncols=True))
         started: set[str] = set()
 
@@ -170,17 +170,14 @@ def _run_all(
 
         task = partial(_execute, cell_timeout=cell_timeout, notebook_timeout=notebook_timeout)
         for job, future in finished(client, task, todo, width, in_hand):
-            error, seconds = "", 0.0
-            if future.status == "finished":
-                error, seconds = future.result().error, future.result().seconds
-            else:
-                error = f"its worker process ended: {future.exception()}"
-            if error:
+            failure = future.exception()
+            outcome = Outcome(job.name, 0.0, f"its worker ended: {failure!r}") if failure else future.result()
+            if outcome.error:
                 summary.failed.append(job.name)
-                summary.errors[job.name] = error
+                summary.errors[job.name] = outcome.error
             else:
                 summary.ok.append(job.name)
-            bar.write(_line(job.name, seconds, _verdict(job, error)), file=sys.stdout)
+            bar.write(_line(job.name, outcome.seconds, _verdict(job, outcome)), file=sys.stdout)
             bar.update()
     for names in (summary.ok, summary.failed):
         names.sort()
@@ -197,12 +194,12 @@ def _line(name: str, seconds: float, outcome: str) -> str:
     return f"{name:<44} {seconds:8.1f} s  {outcome}"
 
 
-def _verdict(job: Job, error: str) -> str:
-    if not error:
-        return "ok"
+def _verdict(job: Job, outcome: Outcome) -> str:
+    if not outcome.error:
+        return "ok" if outcome.attempts == 1 else "ok (its kernel died and was started again)"
     kept = job.path(".failed.ipynb")
     where = f" ({os.path.relpath(kept)})" if kept.exists() else ""
-    return f"failed: {shorten(error, 160, placeholder=' ...')}{where}"
+    return f"failed: {shorten(outcome.error, 160, placeholder=' ...')}{where}"
 
 
 @contextmanager

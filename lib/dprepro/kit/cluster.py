@@ -85,6 +85,8 @@ def local_client(jobs: int) -> Iterator[Client]:
 def _with_descendants(pids: Iterable[int | None]) -> list[psutil.Process]:
     found = []
     for pid in pids:
+        if pid is None:  # the worker is gone; psutil takes None for this very process
+            continue
         with suppress(psutil.Error):
             found += [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     return found

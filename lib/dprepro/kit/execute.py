@@ -175,7 +175,7 @@ def _write_source(job: Job, partial: Path) -> None:
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None
-        notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})
+        notebook.metadata.pop("papermill", None)
         _, notebook = nbformat.validator.normalize(notebook)
     write_atomic(partial, nbformat.writes(notebook))
 
@@ -219,13 +219,16 @@ def _put_in_place(job: Job, partial: Path, results: Path, record: dict[str, Any]
         write_atomic(job.path(".failed.json"), json.dumps(record, indent=1))
         return
     record["notebook_sha256"] = sha256_bytes(content)
-    final, old = job.path(".out"), results.with_name(results.name + "-old")
+    record["results_sha256"] = sha256_tree(results.iterdir())
+    # All that can meet a full disk comes first; then names change, the manifest's last.
+    final, old, manifest = job.path(".out"), Path(f"{results}-old"), Path(f"{results}-manifest")
+    write_atomic(partial, content)
+    write_atomic(manifest, json.dumps(record, indent=1))
     if final.exists():
         os.replace(final, old)
     os.replace(results, final)
-    record["results_sha256"] = sha256_tree([final])
-    write_atomic(job.path(".ipynb"), content)
-    write_atomic(job.path(".manifest.json"), json.dumps(record, indent=1))
+    os.replace(partial, job.path(".ipynb"))
+    os.replace(manifest, job.path(".manifest.json"))
     shutil.rmtree(old, ignore_errors=True)
     job.path(".failed.ipynb").unlink(missing_ok=True)
     job.path(".failed.json").unlink(missing_ok=True)
@@ -239,6 +242,8 @@ def _finish(job: Job, notebook: nbformat.NotebookNode, results: Path) -> bytes:
     known = {
         results: "<results>",
         Path(sys.prefix): "<environment>",
+        Path(sys.base_prefix): "<python>",
+        Path(tempfile.gettempdir()): "<temporary>",
         job.build: "build",
         job.root: ".",
         Path.home(): "~",
@@ -250,12 +255,12 @@ def _finish(job: Job, notebook: nbformat.NotebookNode, results: Path) -> bytes:
         if form != form.parent
     }
     places = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    pattern = re.compile(rf"(?:{places})(?![\w.-])")
+    pattern = re.compile(rf"(?<![\w.-])(?:{places})(?![\w.-])")
     cell_file = re.compile(re.escape(os.path.join(tempfile.gettempdir(), "ipykernel_")) + r"\d+[/\\]\d+\.py")
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
-            return cell_file.sub("<cell>", pattern.sub(lambda found: names[found[0]], value))
+            return pattern.sub(lambda found: names[found[0]], cell_file.sub("<cell>", value))
         if isinstance(value, list):
             return [clean(item) for item in value]
         if isinstance(value, dict):

@@ -58,7 +58,7 @@ class Job:
             intact = (
                 found["outcome"] == "complete"
                 and found["notebook_sha256"] == sha256_file(self.path(".ipynb"))
-                and found["results_sha256"] == sha256_tree([self.path(".out")])
+                and found["results_sha256"] == sha256_tree(self.path(".out").iterdir())
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
