@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from dprepro.stats import threshold_search
 from dprepro.stats.bounds import clopper_pearson
 from dprepro.stats.lower_bound import epsilon_lower_bound
-from dprepro.stats.tradeoff import epsilon_gdp, epsilon_kairouz, epsilon_standard
-
-CONVERT = {"standard": epsilon_standard, "gdp": epsilon_gdp, "kairouz": epsilon_kairouz}
+from dprepro.stats.tradeoff import CONVERSIONS
 
 
 def brute_force(inside, outside, alpha, conversion, delta, mass_in=1.0, mass_out=1.0, cuts=None):
@@ -20,7 +18,7 @@ def brute_force(inside, outside, alpha, conversion, delta, mass_in=1.0, mass_out
     low = clopper_pearson(tp, inside.size, alpha)[0] * mass_in
     up = clopper_pearson(fp, outside.size, alpha)[1] * mass_out + (1 - mass_out)
     # Rounding only: the conversion of an array and of a scalar may differ in the last digit.
-    return pytest.approx(CONVERT[conversion](low, up, delta).max(), rel=1e-14, abs=1e-15)
+    return pytest.approx(CONVERSIONS[conversion](low, up, delta).max(), rel=1e-14, abs=1e-15)
 
 
 @pytest.fixture
@@ -51,7 +49,9 @@ def test_best_threshold_equals_brute_force(conversion, mass_in, mass_out, delta)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    data=st.data(), conversion=st.sampled_from(list(CONVERT)), delta=st.sampled_from([1e-9, 1e-5, 0.05, 0.5])
+    data=st.data(),
+    conversion=st.sampled_from(list(CONVERSIONS)),
+    delta=st.sampled_from([1e-9, 1e-5, 0.05, 0.5]),
 )
 def test_search_in_blocks_equals_brute_force_with_ties(short_tables, data, conversion, delta):
     scores = st.lists(st.integers(0, data.draw(st.sampled_from([5, 40, 10**6]))), min_size=1, max_size=200)

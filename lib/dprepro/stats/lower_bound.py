@@ -15,11 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprepro.base.check import in_interval, one_of, positive_count, sample
 from dprepro.stats.threshold_search import LINES, Attack, Side, Term, best_cut
-from dprepro.stats.tradeoff import epsilon_gdp, epsilon_kairouz, epsilon_standard
+from dprepro.stats.tradeoff import CONVERSIONS
 
 FloatArray = NDArray[np.float64]
-
-_CONVERSIONS = {"standard": epsilon_standard, "gdp": epsilon_gdp, "kairouz": epsilon_kairouz}
 
 
 class Rates(NamedTuple):
@@ -110,7 +108,7 @@ def epsilon_lower_bound(
         If an argument lies outside its domain, if a score is NaN, if a side has too few scores (2 for
         "held_out", else 1), or if "held_out" gets sorted scores, whose halves are not alike.
     """
-    convert = _CONVERSIONS[one_of("conversion", conversion, tuple(_CONVERSIONS))]
+    convert = CONVERSIONS[one_of("conversion", conversion, tuple(CONVERSIONS))]
     in_interval("alpha", alpha, 0, 1, closed="neither")
     in_interval("delta", delta, 0, 1, closed="neither" if conversion == "gdp" else "left")
     minimum = 2 if isinstance(threshold, str) and threshold == "held_out" else 1
