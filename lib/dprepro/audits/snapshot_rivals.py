@@ -1,23 +1,25 @@
 """Rival recipes for the printed tables of SnapAudit (arXiv 2511.13502), table 1, private voting.
 
 The summary of the paper leaves open which recipe made the printed numbers. Each rival here differs from
-``inferred`` in one respect; how well it fits is judged on all cells at once by `misfit`.
+``inferred`` in one respect; how well it fits is judged on all cells at once by `misfits`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dprepro.audits.snapshot_expectation import black_box_moments, white_box_runs
-from dprepro.base.check import one_of, positive_count
+from dprepro.base.check import one_of
 from dprepro.mechanisms.in_context.voting import PrivateVoting
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
 DELTA = 1e-5
 VOTES = np.array([[1.0, 2.0], [0.0, 3.0]])  # with and without the canary, label it votes for first
 ACTIVE_TRIALS = 400_000
+RUNS = 5  # audits behind each printed mean
 
 
 @dataclass(frozen=True)
@@ -50,57 +52,47 @@ RIVALS = {
     "all thresholds": replace(INFERRED, grid=None),
     "held-out half": replace(INFERRED, grid=None, choice="held_out"),
 }
-BLACK_BOX = tuple(RIVALS)[:6]  # a black box has no threshold to choose
 
 
-def black_box(name: str, mode: str, epsilon: float) -> tuple[float, float]:
-    """Mean and standard deviation of one black-box audit under a rival, exact.
-
-    Parameters
-    ----------
-    name : str
-        One of `BLACK_BOX`.
-    mode : {"active", "passive"}
-    epsilon : float
-        Claimed.
-    """
-    rival = RIVALS[one_of("name", name, BLACK_BOX)]
-    tpr, fpr = PrivateVoting(epsilon, DELTA, rival.adjacency).win_probability(VOTES, label=0)
-    return black_box_moments(
-        tpr, fpr, rival.trials(mode), delta=DELTA, alpha=rival.alpha, conversion=rival.conversion
-    )
-
-
-def white_box(
+def report(
     key: str, rng: np.random.Generator, *, active_repeats: int, passive_repeats: int
-) -> dict[str, Any]:
-    """Means and standard deviations of one white-box audit under a rival, simulated: an item of a saved result.
+) -> dict[str, list[float]]:
+    """Mean and standard deviation of what one audit under a rival reports: an item of a saved result.
 
     Parameters
     ----------
     key : str
-        Such as "inferred, active".
+        Rival, view and mode: "inferred, white box, active".
     rng : numpy.random.Generator
     active_repeats, passive_repeats : int
-        Simulated audits.
+        Simulated white-box audits; a black box is summed exactly.
 
     Returns
     -------
     dict
-        "mean" and "sd", one value for each of `EPSILONS`, and "repeats".
+        "mean" and "sd", one value for each of `EPSILONS`.
+
+    Raises
+    ------
+    ValueError
+        For a key that names no rival, view or mode.
     """
-    name, _, mode = key.rpartition(", ")
-    rival = RIVALS[one_of("key", name, tuple(RIVALS))]
+    name, view, mode = [*key.split(", "), "", ""][:3]
+    rival = RIVALS[one_of("rival of the key", name, tuple(RIVALS))]
     trials = rival.trials(mode)
-    repeats = int(
-        positive_count("repeats", active_repeats if mode == "active" else passive_repeats, minimum=2)
-    )
     mechanisms = [PrivateVoting(epsilon, DELTA, rival.adjacency) for epsilon in EPSILONS]
-    distance = np.linalg.norm(VOTES[0] - VOTES[1])
+    if one_of("view of the key", view, ("black box", "white box")) == "black box":
+        wins = [mechanism.win_probability(VOTES, label=0) for mechanism in mechanisms]
+        moments = [
+            black_box_moments(tpr, fpr, trials, delta=DELTA, alpha=rival.alpha, conversion=rival.conversion)
+            for tpr, fpr in wins
+        ]
+        return {"mean": [mean for mean, _ in moments], "sd": [sd for _, sd in moments]}
+    distance = float(np.linalg.norm(VOTES[0] - VOTES[1]))
     runs = white_box_runs(
         [distance / mechanism.sigma for mechanism in mechanisms],
         trials,
-        repeats,
+        active_repeats if mode == "active" else passive_repeats,
         rng,
         delta=DELTA,
         alpha=rival.alpha,
@@ -108,23 +100,45 @@ def white_box(
         choice=rival.choice,
         grid=rival.grid,
     )
-    return {"mean": runs.mean(axis=0).tolist(), "sd": runs.std(axis=0, ddof=1).tolist(), "repeats": repeats}
+    return {"mean": runs.mean(axis=0).tolist(), "sd": runs.std(axis=0, ddof=1).tolist()}
 
 
-def misfit(
-    printed: Iterable[float], unit: float, expected: Iterable[float], sd: Iterable[float], runs: int = 5
-) -> float:
-    """Chi-square a cell of printed means under a recipe: about 1 for the true one.
+def misfits(printed: pd.DataFrame, reports: Mapping[str, Mapping[str, list[float]]]) -> pd.DataFrame:
+    """Chi-square a cell of the printed means under each rival: about 1 for the one that made them.
 
     Parameters
     ----------
-    printed : floats, shape (cells,)
-        Each the mean of `runs` audits.
-    unit : float
-        Place of the last printed digit; rounding adds a variance of unit^2/12.
-    expected, sd : floats, shape (cells,)
-        Of a single audit under the recipe.
+    printed : DataFrame
+        Columns column ("Black-PV (Active)" and the like), epsilon, value, unit: each value the mean of
+        `RUNS` audits, rounded to its unit (which adds a variance of unit^2/12).
+    reports : mapping
+        Key to moments, as `report` returns them.
+
+    Returns
+    -------
+    DataFrame
+        A row for each rival, columns "black box" and "white box"; NaN where a rival was not reported.
     """
-    values, means, spread = (np.asarray([*part], dtype=np.float64) for part in (printed, expected, sd))
-    variance = spread**2 / runs + unit**2 / 12
-    return float(np.mean((values - means) ** 2 / variance))
+    found = pd.DataFrame(index=list(RIVALS), columns=["black box", "white box"], dtype=float)
+    for name in RIVALS:
+        for view in found.columns:
+            cells = printed[printed["column"].str.startswith(view[:5].title())]
+            squares = [_squared_deviation(cell, name, view, reports) for cell in cells.to_dict("records")]
+            found.loc[name, view] = float(np.mean(squares)) if squares else np.nan
+    return found
+
+
+def _squared_deviation(
+    cell: Mapping[Any, Any], name: str, view: str, reports: Mapping[str, Mapping[str, list[float]]]
+) -> float:
+    mode = "active" if "Active" in cell["column"] else "passive"
+    # A rival in the passive trials alone leaves the active cells as they are.
+    shared = (
+        "inferred" if mode == "active" and RIVALS[name].passive_trials != INFERRED.passive_trials else name
+    )
+    moments = reports.get(f"{shared}, {view}, {mode}")
+    if moments is None:
+        return float("nan")
+    at = EPSILONS.index(cell["epsilon"])
+    variance = moments["sd"][at] ** 2 / RUNS + cell["unit"] ** 2 / 12
+    return float((cell["value"] - moments["mean"][at]) ** 2 / variance)
