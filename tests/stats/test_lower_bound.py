@@ -8,7 +8,7 @@ from scipy import special, stats
 
 from dprepro.stats.bounds import clopper_pearson, modal_mass_low
 from dprepro.stats.gdp import epsilon_to_mu, mu_to_epsilon
-from dprepro.stats.lower_bound import LowerBound, best_rates, epsilon_lower_bound
+from dprepro.stats.lower_bound import LowerBound, best_rates, epsilon_lower_bound, pooled_quantiles
 from dprepro.stats.tradeoff import epsilon_gdp
 
 
@@ -203,3 +203,17 @@ def test_held_out_refuses_sorted_scores():
     with pytest.raises(ValueError, match="scores_out must be in the order of the trials"):
         epsilon_lower_bound(inside, np.sort(outside), 1e-5, 0.05)
     assert epsilon_lower_bound(np.sort(inside), np.sort(outside), 1e-5, 0.05, 0.5) >= 0
+
+
+@pytest.mark.parametrize("levels", [5, None])
+@pytest.mark.parametrize(
+    ("n", "m", "grid"), [(400, 300, 10), (5, 4000, 7), (4000, 3, 9), (1, 1000, 5), (50, 60, 90)]
+)
+def test_pooled_quantiles_are_those_of_the_merged_scores(n, m, grid, levels):
+    rng = np.random.default_rng([n, m, grid])
+    inside, outside = (np.sort(rng.normal(shift, 1, size)) for shift, size in ((1.0, n), (0.0, m)))
+    if levels:  # many ties within and between the sides
+        inside, outside = np.round(inside * levels / 4), np.round(outside * levels / 4)
+    merged = np.sort(np.concatenate([inside, outside]))
+    expected = merged[np.linspace(0, n + m - 1, grid).astype(int)]
+    assert np.array_equal(pooled_quantiles(inside, outside, grid), expected)

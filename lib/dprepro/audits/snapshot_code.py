@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dprepro.audits.snapshot_trial import GRID, NAMING_SHARE, Array, Trial, named
 from dprepro.stats.betting import betting_interval
 from dprepro.stats.bounds import bernstein_radius, modal_mass_low
-from dprepro.stats.lower_bound import Rates, best_rates, epsilon_lower_bound
+from dprepro.stats.lower_bound import Rates, best_rates, epsilon_lower_bound, pooled_quantiles
 
 MASS_SHARE = 0.5  # of alpha, where the modal mass and the simulated rates are both estimated
 
@@ -65,8 +65,13 @@ def _clopper_pearson(
 def as_stated(trial: Trial, rng: np.random.Generator) -> Rates:
     """The paper's radius: empirical Bernstein over the calls, Hoeffding over the simulation."""
     drawn = [trial.bootstrap(rows, rng) for rows in trial.sides]
-    thresholds = _candidates(trial, *(scores for _, scores in drawn))
-    tpr, fpr = (1 - np.searchsorted(np.sort(scores), thresholds) / trial.n_sample for _, scores in drawn)
+    sorted_in, sorted_out = (np.sort(scores) for _, scores in drawn)
+    thresholds = pooled_quantiles(sorted_in, sorted_out, GRID)
+    if trial.threshold is not None:
+        thresholds = np.array([trial.threshold])
+    tpr, fpr = (
+        1 - np.searchsorted(scores, thresholds) / trial.n_sample for scores in (sorted_in, sorted_out)
+    )
 
     def corrected(variances: tuple[float, float]) -> tuple[Array, Array]:
         radius = [
@@ -83,13 +88,6 @@ def as_stated(trial: Trial, rng: np.random.Generator) -> Rates:
     )
     low, high = corrected((variance_in, variance_out))
     return Rates(*(float(value[best]) for value in (thresholds, tpr, fpr, low, high)))
-
-
-def _candidates(trial: Trial, scores_in: Array, scores_out: Array) -> Array:
-    if trial.threshold is not None:
-        return np.array([trial.threshold])
-    pooled = np.concatenate([scores_in, scores_out])
-    return np.quantile(pooled, (np.arange(GRID) + 0.5) / GRID, method="inverted_cdf")
 
 
 def _variance_between(rows: Array, picked: NDArray[np.int64], scores: Array, threshold: float) -> float:

@@ -170,7 +170,7 @@ def best_rates(
     inside, outside = _sorted("scores_in", scores_in), _sorted("scores_out", scores_out)
     sides = side_in, side_out = _sides(inside.size, outside.size, alpha, mass_in, mass_out)
     # Between two "in" scores a lower threshold adds false positives only, so no other threshold can be best.
-    cuts = inside if grid is None else _pooled_quantiles(inside, outside, int(positive_count("grid", grid)))
+    cuts = inside if grid is None else pooled_quantiles(inside, outside, int(positive_count("grid", grid)))
     distinct = np.append(True, cuts[1:] != cuts[:-1])
     attack = Attack(cuts[distinct][::-1], inside, outside)
     found = [best_cut(attack, *(Term(side, line, delta) for side in sides)) for line in lines]
@@ -203,6 +203,28 @@ def _refuse_sorted(name: str, scores: FloatArray) -> None:
         )
 
 
-def _pooled_quantiles(inside: FloatArray, outside: FloatArray, grid: int) -> FloatArray:
-    pool = np.sort(np.concatenate([inside, outside]), kind="stable")  # merges two sorted runs
-    return pool[np.linspace(0, pool.size - 1, grid).astype(np.int64)]
+def pooled_quantiles(inside: FloatArray, outside: FloatArray, grid: int) -> FloatArray:
+    """Evenly spaced order statistics of two samples together, from the smallest to the largest.
+
+    Parameters
+    ----------
+    inside, outside : ndarray, shapes (n,) and (m,)
+        Each in rising order.
+    grid : int
+
+    Returns
+    -------
+    ndarray, shape (grid,)
+    """
+    ranks = np.linspace(0, inside.size + outside.size - 1, grid).astype(np.int64)
+    if ranks[-1] < 20 * grid:
+        return np.sort(np.concatenate([inside, outside]))[ranks]
+    # Of the rank + 1 smallest, how many lie inside: bisection over all ranks at once, without merging the arrays.
+    low, high = np.maximum(ranks + 1 - outside.size, 0), np.minimum(ranks + 1, inside.size)
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        more = open_ & (inside[np.minimum(middle, inside.size - 1)] < outside[np.maximum(ranks - middle, 0)])
+        low, high = np.where(more, middle + 1, low), np.where(open_ & ~more, middle, high)
+    last_in = np.where(low > 0, inside[np.maximum(low - 1, 0)], -np.inf)
+    last_out = np.where(low <= ranks, outside[np.maximum(ranks - low, 0)], -np.inf)
+    return np.maximum(last_in, last_out)
