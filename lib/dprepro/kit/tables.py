@@ -61,6 +61,21 @@ def printed_table(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> str:
     )
 
 
+def side_by_side(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> str:
+    """Return fixed-width text with a line for each printed number and a column for each recipe.
+
+    A recipe's column holds its value and, behind it, its verdict where it gives one; "-" where the recipe was
+    not applied.
+    """
+    shown = display(rows)
+    recipes = list(dict.fromkeys(shown["recipe"]))
+    shown["found"] = (shown["recomputed"] + "  " + shown["verdict"]).str.strip()
+    keys = ["row", "column", "epsilon", "printed", "spread"]
+    wide = shown.pivot_table(index=keys, columns="recipe", values="found", aggfunc="first", sort=False)
+    cells = wide[recipes].fillna("-").reset_index()
+    return fixed_width(list(cells.columns), cells.to_numpy().tolist(), left=("row", "column", *recipes))
+
+
 def fixed_width(headings: Sequence[str], cells: Sequence[Sequence[str]], left: Sequence[str] = ()) -> str:
     """Return text with aligned columns.
 

@@ -1,0 +1,101 @@
+"""Figures that can be drawn again: saved with the numbers they show and the name of the plot that shows them.
+
+A notebook calls `save`; ``dprepro figure NAME`` draws the same numbers again in another format. Files are
+byte-stable for one version of matplotlib (no creation date, fixed ids in SVG), fonts are embedded as TrueType,
+and LaTeX is never needed.
+"""
+
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from IPython.display import Image
+from matplotlib.figure import Figure
+
+from dprepro.base.check import one_of
+from dprepro.base.paths import FIGURES, output_dir
+from dprepro.base.store import write_atomic
+from dprepro.kit.plots import PLOTS
+
+FORMATS = ("pdf", "png", "svg")
+STYLE: Any = {  # matplotlib types its settings by a list of all their names
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 8,
+    "legend.frameon": False,
+    "lines.markersize": 4,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.hashsalt": "dprepro",
+    "text.usetex": False,
+}
+
+
+def save(name: str, numbers: pd.DataFrame, plot: str) -> Image:
+    """Draw `numbers` and keep the figure (PDF, PNG) beside them (CSV) in the folder of this run.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"snapaudit/table1_audited_epsilon"``; files are ``figures/<name>.*`` in the output folder.
+    numbers : DataFrame
+        What is drawn, in the form that `plot` documents.
+    plot : str
+        A name in `dprepro.kit.plots.PLOTS`.
+
+    Returns
+    -------
+    IPython.display.Image
+        The PNG, to stand as the last value of a notebook cell.
+    """
+    one_of("plot", plot, tuple(PLOTS))
+    folder = output_dir() / "figures"
+    # What is drawn is what is saved: rounding first makes file and picture independent of the last bits.
+    csv = numbers.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    write_atomic(folder / f"{name}.csv", csv)
+    write_atomic(folder / f"{name}.json", json.dumps({"plot": plot}) + "\n")
+    for form in ("pdf", "png"):
+        redraw(name, folder, form)
+    return Image(data=(folder / f"{name}.png").read_bytes())
+
+
+def redraw(name: str, folder: Path = FIGURES, form: str = "pdf") -> Path:
+    """Draw a saved figure again from its numbers.
+
+    Parameters
+    ----------
+    name : str
+        As given to `save`.
+    folder : Path
+        Where its CSV and JSON lie, and where the file is written.
+    form : {"pdf", "png", "svg"}
+
+    Returns
+    -------
+    Path
+        The file written.
+
+    Raises
+    ------
+    ValueError
+        For an unknown format or an unknown figure; the message lists those there are.
+    """
+    one_of("format", form, FORMATS)
+    if not (folder / f"{name}.json").is_file():
+        known = sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.json"))
+        raise ValueError(f"figure must be one of {known}, got {name!r}; `dprepro figures` redraws them all")
+    plot = json.loads((folder / f"{name}.json").read_text())["plot"]
+    numbers = pd.read_csv(folder / f"{name}.csv")
+    with mpl.rc_context(STYLE):
+        figure = Figure(layout="constrained")
+        PLOTS[plot](figure, numbers)
+        stream = BytesIO()
+        date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[form]
+        figure.savefig(stream, format=form, dpi=120, metadata=date)
+    target = folder / f"{name}.{form}"
+    write_atomic(target, stream.getvalue())
+    return target

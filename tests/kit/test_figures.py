@@ -1,0 +1,90 @@
+"""Figures: drawn from what is saved beside them, the same bytes each time, fonts embedded, clear errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dprepro.kit import figures
+from dprepro.kit.plots import PLOTS
+
+
+@pytest.fixture
+def numbers():
+    claimed = [1.0, 2.0, 4.0, 8.0, 16.0]
+    rows = [
+        {
+            "panel": panel,
+            "series": series,
+            "epsilon": e,
+            "audited": e * share,
+            "error": error,
+            "ceiling": e,
+        }
+        for panel in ("black box, active", "white box, active")
+        for series, share, error in (
+            ("printed", 0.97, 0.05),
+            ("inferred", 0.96, np.nan),
+            ("valid", 0.93, 0.0),
+        )
+        for e in claimed
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def saved(numbers, monkeypatch, tmp_path):
+    monkeypatch.setenv("DPREPRO_OUT", str(tmp_path))
+    image = figures.save("paper/curve", numbers, "audited_against_claimed")
+    assert image.data.startswith(b"\x89PNG")
+    return tmp_path / "figures"
+
+
+def test_saves_the_picture_and_its_numbers(saved, numbers):
+    names = sorted(path.name for path in (saved / "paper").iterdir())
+    assert names == ["curve.csv", "curve.json", "curve.pdf", "curve.png"]
+    pd.testing.assert_frame_equal(
+        pd.read_csv(saved / "paper" / "curve.csv"), numbers, rtol=1e-5, check_dtype=False
+    )
+
+
+@pytest.mark.parametrize("form", figures.FORMATS)
+def test_redrawn_files_are_the_same_bytes(saved, form):
+    first = figures.redraw("paper/curve", saved, form).read_bytes()
+    assert figures.redraw("paper/curve", saved, form).read_bytes() == first
+    if form in ("pdf", "png"):
+        assert (saved / "paper" / f"curve.{form}").read_bytes() == first
+
+
+def test_fonts_are_embedded_as_truetype_and_no_date_is_written(saved):
+    pdf = (saved / "paper" / "curve.pdf").read_bytes()
+    assert b"/CIDFontType2" in pdf
+    assert b"/Type3" not in pdf
+    assert b"CreationDate" not in pdf
+
+
+def test_a_redrawn_figure_follows_its_numbers(saved, numbers):
+    before = (saved / "paper" / "curve.png").read_bytes()
+    numbers.assign(audited=numbers["audited"] * 0.5).to_csv(saved / "paper" / "curve.csv", index=False)
+    assert figures.redraw("paper/curve", saved, "png").read_bytes() != before
+
+
+def test_the_plot_shows_every_number(numbers):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    PLOTS["audited_against_claimed"](figure, numbers)
+    upper, lower = figure.axes[0], figure.axes[2]
+    drawn = {line.get_label(): line for line in upper.containers}
+    assert set(drawn) == {"printed", "inferred", "valid"}
+    np.testing.assert_allclose(drawn["valid"].lines[0].get_ydata(orig=False), [0.93, 1.86, 3.72, 7.44, 14.88])
+    np.testing.assert_allclose(lower.containers[2].lines[0].get_ydata(orig=False), [0.93] * 5)
+    assert figure.legends[0].get_texts()[0].get_text() == "exact ceiling"
+
+
+def test_unknown_names(saved, numbers):
+    with pytest.raises(ValueError, match="figure must be one of .*paper/curve.*got 'paper/cruve'"):
+        figures.redraw("paper/cruve", saved)
+    with pytest.raises(ValueError, match="format must be one of 'pdf', 'png', 'svg', got 'eps'"):
+        figures.redraw("paper/curve", saved, "eps")
+    with pytest.raises(ValueError, match="plot must be one of"):
+        figures.save("paper/curve", numbers, "pie")
