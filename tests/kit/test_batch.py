@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -233,6 +235,7 @@ FAILURES = {
         "cell 3: RuntimeError: DeadKernelError",
     ),
     "slow": (["import time\ntime.sleep(60)"], {}, "cell 2 ran longer than 3 s"),
+    "editor": (["edit()"], {}, "notebooks/toy/editor.ipynb changed while the batch ran: run it again"),
     "meddler": (["meddle()"], {}, "lib/dprepro/ changed while the notebook ran: run it again"),
 }
 
@@ -248,6 +251,8 @@ def ends(
             f"from pathlib import Path\nroot = Path({str(house.root)!r})\n"
             f"def count():\n    print('run', file=(root / 'runs-{name}').open('a'))\n"
             "def meddle():\n    (root / 'lib/dprepro/code.py').write_text('x = 3')\n"
+            "def edit():\n    source = root / 'notebooks/toy/editor.ipynb'\n"
+            "    source.write_text(source.read_text().replace('assert True', 'assert 1'))\n"
         )
         house.notebook(f"toy/{name}", *cells, parameters="seed = 1\n" + prelude, **options)
     house.notebook("toy/good")
@@ -346,6 +351,11 @@ def test_interrupt_loses_only_the_notebook_in_hand(house: Any, run: Any, how: st
     assert (summary.ok, summary.skipped) == (["toy/hand"], ["toy/done"])
     assert (house.built("toy/hand", ".out") / "rows.csv").read_text().startswith("value\n")
     assert house.leftovers() == []
+    with local_client(1):
+        ours = {process.pid for process in family}
+    assert [
+        p.name for p in Path(tempfile.gettempdir()).glob("dprepro-*-*") if int(p.name.split("-")[1]) in ours
+    ] == []
 
 
 def test_holder_that_has_just_started_is_named_as_such(house: Any, run: Any) -> None:

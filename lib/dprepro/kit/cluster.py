@@ -6,11 +6,14 @@ kernel watches its parent's process id); `local_client` sees to every other way 
 
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
@@ -69,6 +72,7 @@ def local_client(jobs: int) -> Iterator[Client]:
             env=ONE_THREAD,
             silence_logs=logging.CRITICAL,
         )
+    _sweep_private()
     try:
         with Client(cluster, set_as_default=False) as client:
             yield client
@@ -80,6 +84,19 @@ def local_client(jobs: int) -> Iterator[Client]:
             with suppress(psutil.Error):
                 process.kill()
         cluster.close()
+        _sweep_private()
+
+
+def private_prefix() -> str:
+    """Return how this process names the folders of its kernels, so that others can tell when it is gone."""
+    return f"dprepro-{os.getpid()}-"
+
+
+def _sweep_private() -> None:
+    for folder in Path(tempfile.gettempdir()).glob("dprepro-*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _with_descendants(pids: Iterable[int | None]) -> list[psutil.Process]:

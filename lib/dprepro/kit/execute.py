@@ -26,6 +26,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, papermill_engines
 
 from dprepro.base.store import sha256_bytes, sha256_tree, write_atomic
+from dprepro.kit.cluster import private_prefix
 from dprepro.kit.kernel import KERNELSPEC, environment, kernel_manager, last_words, peak_memory
 from dprepro.kit.plan import Job, Outcome, cells_sha256, read_cells
 
@@ -123,7 +124,7 @@ def _attempt(
     """Run once and leave the executed notebook in `partial`; return the error, '' if none, and "kernel died"."""
     _write_source(job, partial)
     with (
-        tempfile.TemporaryDirectory(prefix="dprepro-", ignore_cleanup_errors=True) as private,
+        tempfile.TemporaryDirectory(prefix=private_prefix(), ignore_cleanup_errors=True) as private,
         tempfile.TemporaryFile() as streams,
     ):
         manager = kernel_manager(Path(private))

@@ -184,6 +184,11 @@ def read_cells(path: Path) -> list[Cell]:
         raise ValueError(f"{path} cannot be read as a notebook of format 4: {error!r}") from error
 
 
+def cells_sha256(cells: Sequence[Cell]) -> str:
+    """Return the hash of what a run depends on in a notebook: not its stored outputs."""
+    return sha256_json([astuple(cell) for cell in cells])
+
+
 def parameter_defaults(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
     """Return the names that the parameters cell assigns, each with its literal value (None if not a literal).
 
@@ -288,7 +293,7 @@ def plan(profile: str, only: str = "*") -> list[Job]:
                 parameters=parameters,
                 seed={**defaults, **parameters}.get("seed"),
                 inputs={
-                    "cells": sha256_json(list(map(astuple, cells))),
+                    "cells": cells_sha256(cells),
                     "parameters": sha256_json(parameters),
                     **inputs,
                 },
