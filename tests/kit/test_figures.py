@@ -81,6 +81,37 @@ def test_the_plot_shows_every_number(numbers):
     assert figure.legends[0].get_texts()[0].get_text() == "exact ceiling"
 
 
+@pytest.mark.parametrize(
+    ("plot", "columns", "labels"),
+    [
+        (
+            "curves",
+            {"series": ["a", "a", "exact"], "x": [1, 2, 1], "y": [3, 4, 5]},
+            {"x": "calls a side", "y": "e", "xscale": "log"},
+        ),
+        (
+            "curves",
+            {
+                "panel": ["p", "q"],
+                "series": ["a", "a"],
+                "x": [1, 2],
+                "y": [3, 4],
+                "low": [2, 3],
+                "high": [4, 5],
+            },
+            {"x": "calls a side", "y": "e"},
+        ),
+        ("dots", {"label": ["one", "two"], "series": ["s", "t"], "value": [1, 2]}, {"x": "time in ms"}),
+    ],
+)
+def test_every_plot_draws_and_redraws(plot, columns, labels, monkeypatch, tmp_path):
+    monkeypatch.setenv("DPREPRO_OUT", str(tmp_path))
+    figures.save("p/f", pd.DataFrame(columns), plot, **labels)
+    png = (tmp_path / "figures" / "p" / "f.png").read_bytes()
+    assert figures.redraw("p/f", tmp_path / "figures", "png").read_bytes() == png
+    assert labels["x"] in figures.redraw("p/f", tmp_path / "figures", "svg").read_text()
+
+
 def test_unknown_names(saved, numbers):
     with pytest.raises(ValueError, match="figure must be one of .*paper/curve.*got 'paper/cruve'"):
         figures.redraw("paper/cruve", saved)

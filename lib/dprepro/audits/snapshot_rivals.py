@@ -20,6 +20,7 @@ DELTA = 1e-5
 VOTES = np.array([[1.0, 2.0], [0.0, 3.0]])  # with and without the canary, label it votes for first
 ACTIVE_TRIALS = 400_000
 RUNS = 5  # audits behind each printed mean
+WORST_OUT = "white box, worst cell left out"
 
 
 @dataclass(frozen=True)
@@ -117,14 +118,18 @@ def misfits(printed: pd.DataFrame, reports: Mapping[str, Mapping[str, list[float
     Returns
     -------
     DataFrame
-        A row for each rival, columns "black box" and "white box"; NaN where a rival was not reported.
+        A row for each rival; columns "black box", "white box", and the latter without the cell that fits worst.
+        NaN where a rival was not reported.
     """
-    found = pd.DataFrame(index=list(RIVALS), columns=["black box", "white box"], dtype=float)
+    found = pd.DataFrame(index=list(RIVALS), columns=["black box", "white box", WORST_OUT], dtype=float)
     for name in RIVALS:
-        for view in found.columns:
-            cells = printed[printed["column"].str.startswith(view[:5].title())]
-            squares = [_squared_deviation(cell, name, view, reports) for cell in cells.to_dict("records")]
-            found.loc[name, view] = float(np.mean(squares)) if squares else np.nan
+        for view in ("black box", "white box"):
+            cells = printed[printed["column"].str.startswith(view[:5].title())].to_dict("records")
+            squares = sorted(_squared_deviation(cell, name, view, reports) for cell in cells)
+            if squares:
+                found.loc[name, view] = np.mean(squares)
+            if view == "white box" and len(squares) > 1:
+                found.loc[name, WORST_OUT] = np.mean(squares[:-1])
     return found
 
 

@@ -35,7 +35,7 @@ STYLE: Any = {  # matplotlib types its settings by a list of all their names
 }
 
 
-def save(name: str, numbers: pd.DataFrame, plot: str) -> Image:
+def save(name: str, numbers: pd.DataFrame, plot: str, **labels: str) -> Image:
     """Draw `numbers` and keep the figure (PDF, PNG) beside them (CSV) in the folder of this run.
 
     Parameters
@@ -46,6 +46,8 @@ def save(name: str, numbers: pd.DataFrame, plot: str) -> Image:
         What is drawn, in the form that `plot` documents.
     plot : str
         A name in `dprepro.kit.plots.PLOTS`.
+    **labels : str
+        Axis labels and scales, as the plot names them.
 
     Returns
     -------
@@ -57,7 +59,7 @@ def save(name: str, numbers: pd.DataFrame, plot: str) -> Image:
     # What is drawn is what is saved: rounding first makes file and picture independent of the last bits.
     csv = numbers.to_csv(index=False, float_format="%.6g", lineterminator="\n")
     write_atomic(folder / f"{name}.csv", csv)
-    write_atomic(folder / f"{name}.json", json.dumps({"plot": plot}) + "\n")
+    write_atomic(folder / f"{name}.json", json.dumps({"plot": plot, "labels": labels}) + "\n")
     for form in ("pdf", "png"):
         redraw(name, folder, form)
     return Image(data=(folder / f"{name}.png").read_bytes())
@@ -88,11 +90,11 @@ def redraw(name: str, folder: Path = FIGURES, form: str = "pdf") -> Path:
     if not (folder / f"{name}.json").is_file():
         known = sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.json"))
         raise ValueError(f"figure must be one of {known}, got {name!r}; `dprepro figures` redraws them all")
-    plot = json.loads((folder / f"{name}.json").read_text())["plot"]
+    saved = json.loads((folder / f"{name}.json").read_text())
     numbers = pd.read_csv(folder / f"{name}.csv")
     with mpl.rc_context(STYLE):
         figure = Figure(layout="constrained")
-        PLOTS[plot](figure, numbers)
+        PLOTS[saved["plot"]](figure, numbers, **saved["labels"])
         stream = BytesIO()
         date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[form]
         figure.savefig(stream, format=form, dpi=120, metadata=date)

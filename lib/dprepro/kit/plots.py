@@ -1,5 +1,6 @@
 """One function a kind of picture: a matplotlib figure and the numbers to draw on it."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,14 @@ SERIES: dict[str, dict[str, Any]] = {
     "as stated": {"color": "#D55E00", "marker": "v", "linestyle": "--"},
     "valid": {"color": "#009E73", "marker": "^", "linestyle": ":"},
 }
+REFERENCE = {"color": "0.6", "linestyle": "-"}
+CYCLE: list[dict[str, Any]] = [
+    {"color": "#0072B2", "marker": "s", "linestyle": "-"},
+    {"color": "#D55E00", "marker": "v", "linestyle": "--"},
+    {"color": "#009E73", "marker": "^", "linestyle": ":"},
+    {"color": "#CC79A7", "marker": "o", "linestyle": "-."},
+    {"color": "#56B4E9", "marker": "D", "linestyle": "-"},
+]
 
 
 def audited_against_claimed(figure: Figure, numbers: pd.DataFrame) -> None:
@@ -67,6 +76,67 @@ def _points(
     axis.errorbar(part["epsilon"], value, yerr=bars, label=label, elinewidth=0.8, capsize=1.5, **style)
 
 
-PLOTS: dict[str, Callable[[Figure, pd.DataFrame], None]] = {
+def curves(
+    figure: Figure, numbers: pd.DataFrame, *, x: str, y: str, xscale: str = "linear", yscale: str = "linear"
+) -> None:
+    """Lines with bands, one axes a panel.
+
+    Parameters
+    ----------
+    figure : Figure
+    numbers : DataFrame
+        Columns series, x, y; panel, low and high where wanted (a band where low is given). A series whose name
+        starts with "exact" or "claimed" is drawn as a reference, in grey.
+    x, y : str
+        Axis labels.
+    xscale, yscale : {"linear", "log"}
+    """
+    numbers = numbers if "panel" in numbers else numbers.assign(panel="")
+    panels = list(dict.fromkeys(numbers["panel"]))
+    figure.set_size_inches(max(3.6, 2.7 * len(panels)), 2.9)
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    names = [name for name in dict.fromkeys(numbers["series"]) if not name.startswith(("exact", "claimed"))]
+    styles = dict(zip(names, itertools.cycle(CYCLE), strict=False))
+    for axis, panel in zip(axes, panels, strict=True):
+        for name, part in numbers[numbers["panel"] == panel].groupby("series", sort=False):
+            style = styles.get(str(name), REFERENCE)
+            axis.plot(part["x"], part["y"], label=name, markevery=max(1, len(part) // 8), **style)
+            if "low" in part and part["low"].notna().any():
+                axis.fill_between(part["x"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0)
+        axis.set(title=panel, xlabel=x, xscale=xscale, yscale=yscale)
+    axes[0].set_ylabel(y)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)))
+
+
+def dots(figure: Figure, numbers: pd.DataFrame, *, x: str, xscale: str = "linear") -> None:
+    """One line of dots for each label, a mark for each series.
+
+    Parameters
+    ----------
+    figure : Figure
+    numbers : DataFrame
+        Columns label, series, value.
+    x : str
+        Axis label.
+    xscale : {"linear", "log"}
+    """
+    labels = list(dict.fromkeys(numbers["label"]))
+    figure.set_size_inches(4.2, 0.9 + 0.3 * len(labels))
+    axis = figure.subplots()
+    for (name, part), style in zip(
+        numbers.groupby("series", sort=False), itertools.cycle(CYCLE), strict=False
+    ):
+        places = [labels.index(label) for label in part["label"]]
+        axis.plot(part["value"], places, label=name, **{**style, "linestyle": "none"})
+    axis.set(xlabel=x, xscale=xscale, yticks=range(len(labels)), yticklabels=labels)
+    axis.invert_yaxis()
+    axis.grid(axis="y", linewidth=0.3)
+    figure.legend(loc="outside lower center", ncols=3)
+
+
+PLOTS: dict[str, Callable[..., None]] = {
     "audited_against_claimed": audited_against_claimed,
+    "curves": curves,
+    "dots": dots,
 }
