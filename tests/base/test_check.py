@@ -1,3 +1,6 @@
+import math
+from datetime import date
+
 import numpy as np
 import pytest
 
@@ -88,3 +91,18 @@ def test_one_of():
         check.one_of("conversion", "rdp", ["standard", "gdp"])
     with pytest.raises(ValueError, match="conversion must be one of"):
         check.one_of("conversion", np.array(["gdp"]), ["standard", "gdp"])
+
+
+@pytest.mark.parametrize("value", [1, 1e-5, "text", True, None, [], [1, ["a", 2.5]]])
+def test_json_values(value):
+    check.json_value("x", value)
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, [1, [-math.inf]], {}, {"a": 1}, date(1979, 5, 27), object()]
+)
+def test_what_is_no_json_value(value):
+    with pytest.raises(
+        ValueError, match=r"^x must be a finite number, a text, true, false or a list of these, got"
+    ):
+        check.json_value("x", value)

@@ -121,3 +121,15 @@ def test_a_stale_repository_environment_is_brought_up_to_date(bare, monkeypatch,
     bare.clear()
     assert environment.run_in_environment(["ledger"], lambda arguments: 0) == 0
     assert bare == []
+
+
+def test_versions_of_what_is_declared(monkeypatch, tmp_path):
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["numpy>=2", "no-such_package[extra]"]\n'
+        '[project.optional-dependencies]\nmodels = ["pytest==1"]\n'
+    )
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    versions = environment.package_versions()
+    assert list(versions) == ["python", "platform", "numpy", "no-such_package", "pytest"]
+    assert versions["pytest"] == pytest.__version__
+    assert versions["no-such_package"] == "not installed"

@@ -1,104 +1,17 @@
-"""A small repository of its own for tests of the batch: never the real notebooks, data or library."""
+"""The batch on a repository of its own."""
 
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from distributed import Client
 
-from dprepro.base import paths
 from dprepro.kit import batch
-from dprepro.kit.cluster import local_client
-
-GATE = "assert True"
-
-
-@dataclass
-class House:
-    """A repository in a temporary folder."""
-
-    root: Path
-
-    def notebook(
-        self,
-        name: str,
-        *cells: str,
-        parameters: str | None = "seed = 1",
-        gate: str | None = GATE,
-        **metadata: Any,
-    ) -> Path:
-        """Write notebooks/<name>.ipynb: a parameters cell, the given code cells, a gate."""
-        book = nbformat.v4.new_notebook(metadata=metadata)
-        if parameters is not None:
-            book.cells.append(nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}))
-        book.cells += [nbformat.v4.new_code_cell(source) for source in cells]
-        if gate is not None:
-            book.cells.append(nbformat.v4.new_code_cell(gate, metadata={"tags": ["gate"]}))
-        path = self.root / "notebooks" / f"{name}.ipynb"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(book, path)
-        return path
-
-    def profiles(self, text: str) -> None:
-        (self.root / "notebooks" / "profiles.toml").write_text(text)
-
-    def built(self, name: str, ending: str, profile: str = "laptop") -> Path:
-        return self.root / "build" / profile / f"{name}{ending}"
-
-    def manifest(self, name: str, ending: str = ".manifest.json", profile: str = "laptop") -> dict[str, Any]:
-        return json.loads(self.built(name, ending, profile).read_text())
-
-    def executed(self, name: str, ending: str = ".ipynb", profile: str = "laptop") -> nbformat.NotebookNode:
-        return nbformat.read(self.built(name, ending, profile), as_version=4)
-
-    def leftovers(self) -> list[str]:
-        """Return temporary files and folders in build/."""
-        return [str(p) for p in (self.root / "build").rglob("*") if "tmp" in p.name]
-
-
-def make_house(root: Path) -> House:
-    for folder in ("lib/dprepro", "data/reported", "notebooks/toy"):
-        (root / folder).mkdir(parents=True)
-    (root / "lib/dprepro/code.py").write_text("x = 1\n")
-    (root / "data/reported/toy.csv").write_text("value\n1\n")
-    (root / "requirements.lock").write_text("numpy==1\n")
-    (root / "pyproject.toml").write_text('[project]\ndependencies = ["numpy>=2"]\n')
-    return House(root)
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
-    """Point the library at an empty repository in `tmp_path`."""
-    made = make_house(tmp_path / "house")
-    for name, folder in {"ROOT": "", "DATA": "data", "NOTEBOOKS": "notebooks"}.items():
-        monkeypatch.setattr(paths, name, made.root / folder)
-    monkeypatch.setenv("DPREPRO_BUILD", str(made.root / "build"))
-    monkeypatch.delenv("DPREPRO_OUT", raising=False)
-    return made
-
-
-@pytest.fixture(scope="session")
-def workers() -> Iterator[Client]:
-    """Two worker processes for all tests of the session."""
-    with local_client(2) as client:
-        yield client
-
-
-@pytest.fixture
-def run(house: House, workers: Client) -> Any:
+def run(house: Any, workers: Any) -> Any:
     """Run the batch of `house` on the shared workers."""
 
     def call(*args: Any, **options: Any) -> batch.RunSummary:
         return batch.run(*args, client=workers, **options)
 
     return call
-
-
-@pytest.fixture(scope="session")
-def new_house() -> Callable[[Path], House]:
-    """Return the maker of such a repository, for fixtures that outlive one test."""
-    return make_house

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from dprepro.base import paths
+from dprepro.base.cluster import local_client
 from dprepro.kit import batch
-from dprepro.kit.cluster import finished, local_client
 
 WRITE_ROWS = """from dprepro.base.paths import output_dir
 from dprepro.base.store import write_atomic
@@ -295,9 +295,9 @@ DRIVER = """
 import sys
 from pathlib import Path
 from dprepro.base import paths
+from dprepro.kit import batch
 root = Path(sys.argv[1])
 paths.ROOT, paths.DATA, paths.NOTEBOOKS = root, root / "data", root / "notebooks"
-from dprepro.kit import batch
 batch.run(jobs=2)
 """
 
@@ -370,19 +370,6 @@ def test_holder_that_has_just_started_is_named_as_such(house: Any, run: Any) -> 
         run()
 
 
-# --- the cluster ------------------------------------------------------------------------------------------------
-
-
-def test_worker_that_dies_takes_its_task_with_it() -> None:
-    with pytest.raises(ValueError, match="jobs must be at least 1, got 0"), local_client(0):
-        pass
-    with local_client(1) as client:
-        pid = client.submit(os.getpid).result()
-        ended = [future.status for _, future in finished(client, os._exit, [3], 1, lambda running: None)]
-        assert ended == ["error"]
-    assert not psutil.pid_exists(pid)
-
-
 def test_worker_that_is_killed_fails_its_notebook_alone(house: Any) -> None:
     started = house.root / "started"
     house.notebook("toy/a", f"import time\nopen({str(started)!r}, 'w').close()\ntime.sleep(300)")
@@ -400,16 +387,3 @@ def test_worker_that_is_killed_fails_its_notebook_alone(house: Any) -> None:
     assert summary.errors["toy/a"].startswith("its worker ended: KilledWorker")
     _, alive = psutil.wait_procs(family, timeout=10)
     assert [process for process in alive if "resource_tracker" not in " ".join(process.cmdline())] == []
-
-
-def test_tasks_are_handed_out_one_by_one(workers: Any) -> None:
-    seen: list[list[float]] = []
-    tasks = [0.0, 0.01, 0.02, 1.2]
-    done = [
-        task
-        for task, _ in finished(workers, time.sleep, tasks, 2, lambda running: seen.append(list(running)))
-    ]
-    assert sorted(done) == tasks
-    assert max(map(len, seen)) == 2
-    assert seen[0] == [0.0, 0.01]
-    assert seen.count([1.2]) >= 1

@@ -11,9 +11,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from dprepro.base import paths
+from dprepro.base import kernel, paths
 from dprepro.base.store import write_atomic
-from dprepro.kit import execute, kernel
+from dprepro.kit import execute
 from dprepro.kit.plan import Outcome, plan
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -165,18 +165,6 @@ def test_full_disk_keeps_the_good_run(house: Any, monkeypatch: pytest.MonkeyPatc
         assert "No space left" in run().error
         assert job.manifest() == before
         assert house.leftovers() == []
-
-
-def test_last_words_are_the_end_of_what_a_kernel_wrote() -> None:
-    with tempfile.TemporaryFile() as streams:
-        assert kernel.last_words(streams) == ""
-        streams.write(b"1\n2\n\n3\n4\n")
-        assert kernel.last_words(streams) == " (its last output: 2 | 3 | 4)"
-
-
-def test_peak_memory_of_a_process_that_is_gone_is_unknown() -> None:
-    assert kernel.peak_memory(2**22 + 1) == 0
-    assert kernel.peak_memory(os.getpid()) > 1e6
 
 
 def test_plain_papermill_from_another_folder(tmp_path: Path, house: Any) -> None:

@@ -4,7 +4,9 @@ The checks return what they checked as a NumPy array, so that a function opens w
 computes on arrays from there.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -121,6 +123,25 @@ def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
+
+
+def json_value(name: str, value: Any) -> None:
+    """Refuse what a JSON file or a TOML table of parameters cannot carry from one process to another.
+
+    Raises
+    ------
+    ValueError
+        For NaN and infinity, which JSON lacks, and for a date, a table or any other object.
+    """
+    if isinstance(value, list):
+        for entry in value:
+            json_value(name, entry)
+    elif not (
+        value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    ):
+        raise ValueError(
+            f"{name} must be a finite number, a text, true, false or a list of these, got {value!r}"
+        )
 
 
 def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:

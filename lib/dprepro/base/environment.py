@@ -8,6 +8,8 @@ interrupted installation is taken up again by the next call.
 
 import hashlib
 import os
+import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -53,6 +55,21 @@ def run_in_environment(arguments: list[str], command_line: Callable[[list[str]],
         sys.stdout.flush()
         os.execve(command[0], command, environment)
     return subprocess.call(command, env=environment)
+
+
+def package_versions() -> dict[str, str]:
+    """Return Python, the platform and the installed version of each package that dprepro declares."""
+    import tomllib  # an older Python lacks it, and must come far enough to be told which one is needed
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    versions = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    for requirement in [*project["dependencies"], *project["optional-dependencies"]["models"]]:
+        name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
 
 
 def _dprepro_installed_here() -> bool:

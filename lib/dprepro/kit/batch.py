@@ -151,7 +151,7 @@ def _run_all(
     summary: RunSummary,
 ) -> None:
     # Imported here: Dask takes half a second, which `list` and `ledger` need not wait for.
-    from dprepro.kit.cluster import cores, finished, local_client
+    from dprepro.base.cluster import cores, finished, local_client
 
     with ExitStack() as stack:
         if client is None:

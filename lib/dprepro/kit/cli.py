@@ -123,8 +123,9 @@ def _ledger(options: argparse.Namespace) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
+    from dprepro.base import results
     from dprepro.base.paths import FIGURES
-    from dprepro.kit import batch, claims, results
+    from dprepro.kit import batch, claims
 
     print("Notebooks (dprepro run --only NAME)")
     for notebook in batch.discover():
@@ -141,7 +142,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _rebuild(options: argparse.Namespace) -> None:
-    from dprepro.kit import results
+    from dprepro.base import results
 
     results.rebuild(options.name, jobs=options.jobs)
 
@@ -195,6 +196,7 @@ def _test(options: argparse.Namespace) -> int:
         "mypy": ("-m", "mypy"),
         "tests": ("-m", "pytest", "tests", "-n", "2", "--dist", "loadscope", "--cov", "--cov-fail-under=90"),
         "notebooks": ("-m", "pytest", "notebooks", *NBVAL),
+        "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
     }
     failed = []
     for name, command in steps.items():

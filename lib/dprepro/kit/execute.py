@@ -25,9 +25,9 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, papermill_engines
 
+from dprepro.base.cluster import private_prefix
+from dprepro.base.kernel import KERNELSPEC, environment, kernel_manager, last_words, peak_memory
 from dprepro.base.store import sha256_bytes, sha256_tree, write_atomic
-from dprepro.kit.cluster import private_prefix
-from dprepro.kit.kernel import KERNELSPEC, environment, kernel_manager, last_words, peak_memory
 from dprepro.kit.plan import Job, Outcome, cells_sha256, read_cells
 
 _START_SECONDS = 120

@@ -7,18 +7,16 @@ anything runs, since papermill ignores unknown names and writes NaN as invalid J
 
 import ast
 import json
-import math
-import platform
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from dprepro.base import paths
+from dprepro.base.check import json_value
+from dprepro.base.environment import package_versions
 from dprepro.base.store import sha256_file, sha256_json, sha256_tree
 
 PROFILES = ("smoke", "laptop", "paper")
@@ -139,28 +137,14 @@ def profile_parameters(profile: str) -> dict[str, dict[str, Any]]:
         where = f"{file}, profile {profile}, notebook {name}"
         if name not in known or not isinstance(parameters, dict):
             raise ValueError(f"{where}: no such notebook; there are: {_names([*known.values()])}")
-        check_parameters(where, parameters, parameter_defaults(name, read_cells(known[name].path)))
+        defaults = parameter_defaults(name, read_cells(known[name].path))
+        for key, value in parameters.items():
+            if key not in defaults:
+                raise ValueError(
+                    f"{where}: unknown parameter {key}; its parameters cell has {', '.join(defaults)}"
+                )
+            json_value(f"{where}: parameter {key}", value)
     return chosen
-
-
-def check_parameters(where: str, parameters: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raise ValueError, starting with `where`, for a name not in `known` or a value that JSON cannot hold."""
-    for key, value in parameters.items():
-        if key not in known:
-            raise ValueError(f"{where}: unknown parameter {key}; its parameters cell has {', '.join(known)}")
-        if not _is_json_value(value):
-            raise ValueError(
-                f"{where}: parameter {key} must be a finite number, a text, true, false or a list of these, "
-                f"got {value!r}"
-            )
-
-
-def _is_json_value(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(map(_is_json_value, value))
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, str | int)
 
 
 @dataclass(frozen=True)
@@ -244,7 +228,7 @@ def shared_inputs() -> tuple[dict[str, str], dict[str, str], dict[str, Path]]:
     inputs : dict
         Hashes of `lib`, `data`, `locks` and `versions`.
     versions : dict
-        As `package_versions`.
+        As `environment.package_versions`.
     watched : dict
         The folders behind `lib` and `data`.
     """
@@ -257,20 +241,6 @@ def shared_inputs() -> tuple[dict[str, str], dict[str, str], dict[str, Path]]:
         "versions": sha256_json(versions),
     }
     return inputs, versions, watched
-
-
-def package_versions() -> dict[str, str]:
-    """Return Python, the platform and the installed version of each package that dprepro declares."""
-    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = [*project["dependencies"], *project.get("optional-dependencies", {}).get("models", [])]
-    versions = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
-    for requirement in declared:
-        name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions
 
 
 def plan(profile: str, only: str = "*") -> list[Job]:

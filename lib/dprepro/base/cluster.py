@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
-import psutil  # type: ignore[import-untyped]
+import psutil
 from distributed import Client, Future, LocalCluster, wait
 
 Task = TypeVar("Task")

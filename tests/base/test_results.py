@@ -13,8 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from dprepro.base import paths
-from dprepro.kit import results
+from dprepro.base import paths, results
 
 RECIPES = """
 [walk]
@@ -241,7 +240,7 @@ from pathlib import Path
 from dprepro.base import paths
 root = Path(sys.argv[1])
 paths.ROOT, paths.DATA = root, root / "data"
-from dprepro.kit import results
+from dprepro.base import results
 results.rebuild("many", jobs=1)
 """
 

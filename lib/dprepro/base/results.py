@@ -33,8 +33,9 @@ import numpy as np
 from tqdm import tqdm
 
 from dprepro.base import paths
+from dprepro.base.check import json_value
+from dprepro.base.environment import package_versions
 from dprepro.base.store import locked, sha256_bytes, sha256_json, sha256_tree, write_atomic
-from dprepro.kit.plan import check_parameters, package_versions
 
 Key = str | int
 
@@ -93,7 +94,8 @@ def recipe(name: str) -> Recipe:
         raise ValueError(
             f"{where}: items must be a positive number or a list of different keys, got {table['items']}"
         )
-    check_parameters(where, table["parameters"], table["parameters"])
+    for key, value in table["parameters"].items():
+        json_value(f"{where}: parameter {key}", value)
     return Recipe(
         name, table["function"], tuple(keys), table["seed"], table["parameters"], tuple(table["data"])
     )
@@ -158,7 +160,7 @@ def rebuild(name: str, jobs: int | None = None) -> Path:
     BlockingIOError
         Another process is rebuilding it.
     """
-    from dprepro.kit.cluster import cores, finished, local_client
+    from dprepro.base.cluster import cores, finished, local_client
 
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import IO
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 from ipykernel.kernelspec import RESOURCES, get_kernel_dict
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
-from dprepro.kit.cluster import ONE_THREAD
+from dprepro.base.cluster import ONE_THREAD
 
 KERNELSPEC = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 _SOCKET_PATH_LIMIT = 96  # bytes with "-ipc-5" still to come; the systems allow 103 (macOS) and 107 (Linux)
