@@ -62,7 +62,8 @@ def make_house(root: Path) -> House:
         (root / folder).mkdir(parents=True)
     (root / "lib/dprepro/code.py").write_text("x = 1\n")
     (root / "data/reported/toy.csv").write_text("value\n1\n")
-    (root / "requirements.lock").write_text("numpy==1\n")
+    for lock in ("requirements.lock", "models.lock"):
+        (root / lock).write_text("numpy==1\n")
     return House(root)
 
 

@@ -266,9 +266,9 @@ class TestVerdicts:
         [
             ({"recomputed": math.nan}, "recomputed must be a number"),
             ({"recomputed": None}, "recomputed must be a number"),
-            ({"recomputed_se": math.nan}, "recomputed_se must be finite"),
-            ({"recomputed_se": -0.1}, "recomputed_se must be finite"),
-            ({"recomputed_se": math.inf}, "recomputed_se must be finite"),
+            ({"recomputed_se": math.nan}, "recomputed_se must be in \\[0, inf\\)"),
+            ({"recomputed_se": -0.1}, "recomputed_se must be in \\[0, inf\\)"),
+            ({"recomputed_se": math.inf}, "recomputed_se must be in \\[0, inf\\)"),
             ({"recipe": ""}, "recipe must be"),
             ({"recipe": "as stated"}, "recipe must be"),
             ({"recipe": " "}, "recipe must be"),

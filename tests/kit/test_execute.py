@@ -48,7 +48,7 @@ def test_stored_notebook_names_neither_machine_nor_other_kernel(
         "print([os.environ[f'{n}_NUM_THREADS'] for n in ('OMP', 'OPENBLAS', 'MKL')])",
         kernelspec=spec,
     )
-    assert run() == Outcome("toy/one", pytest.approx(0, abs=60), "", 1)
+    assert run() == Outcome(pytest.approx(0, abs=60), "", 1)
     book = house.executed("toy/one")
     text = nbformat.writes(book)
     for place in (house.root, Path(sys.prefix), Path.home(), Path(tempfile.gettempdir())):

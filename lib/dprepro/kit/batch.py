@@ -5,36 +5,28 @@
 interrupted at any moment continues with the notebook it had in hand.
 """
 
+import math
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
+from dprepro.base.check import in_interval
 from dprepro.base.paths import build_dir
 from dprepro.base.store import locked
-from dprepro.kit.plan import PROFILES, Job, Notebook, Outcome, discover, plan, profile_parameters
+from dprepro.kit.plan import Job, Outcome, plan
+from dprepro.kit.plan import discover as discover  # what there is to run belongs to the batch for its callers
 
 if TYPE_CHECKING:
     from distributed import Client
-
-__all__ = [
-    "PROFILES",
-    "Accepted",
-    "Notebook",
-    "RunSummary",
-    "accepted",
-    "discover",
-    "profile_parameters",
-    "run",
-]
 
 # Seconds: (one cell, one notebook). The budgets of a laptop run are minutes; a paper run may train models.
 TIMEOUTS = {"smoke": (120.0, 300.0), "laptop": (900.0, 1800.0), "paper": (86_400.0, 172_800.0)}
@@ -57,7 +49,6 @@ class Accepted:
     name: str
     folder: Path
     notebook: Path
-    manifest: dict[str, Any]
     current: bool
 
 
@@ -104,49 +95,44 @@ def run(
         Another batch is writing the same profile; the message says which process.
     """
     todo = plan(profile, only)
-    limits = []
-    for name, given, default in zip(
-        ("cell_timeout", "notebook_timeout"), (cell_timeout, notebook_timeout), TIMEOUTS[profile], strict=True
-    ):
-        limits.append(default if given is None else given)
-        if not limits[-1] > 0:
-            raise ValueError(f"{name} must be a positive number of seconds, got {given}")
+    cell_default, notebook_default = TIMEOUTS[profile]
+    cell_limit = cell_default if cell_timeout is None else cell_timeout
+    notebook_limit = notebook_default if notebook_timeout is None else notebook_timeout
+    in_interval("cell_timeout", cell_limit, 0, math.inf, closed="neither")
+    in_interval("notebook_timeout", notebook_limit, 0, math.inf, closed="neither")
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
 
     summary = RunSummary()
     with _claimed(build_dir() / profile):
         if not force:
-            summary.skipped.extend(job.name for job in todo if is_current(job))
+            earlier = [_accepted(job) for job in todo]
+            summary.skipped.extend(result.name for result in earlier if result and result.current)
             todo = [job for job in todo if job.name not in summary.skipped]
         for name in summary.skipped:
             print(_line(name, 0.0, "skipped (unchanged)"))
         if todo:
-            _run_all(todo, jobs, limits[0], limits[1], client, summary)
+            task = partial(_execute, cell_timeout=cell_limit, notebook_timeout=notebook_limit)
+            _run_all(todo, task, jobs, client, summary)
     return summary
 
 
 def accepted(profile: str) -> list[Accepted]:
     """Return the complete results of a profile by name, without those whose files were touched since."""
-    found = [(job, job.manifest()) for job in plan(profile)]
-    return [
-        Accepted(job.name, job.path(".out"), job.path(".ipynb"), manifest, manifest["inputs"] == job.inputs)
-        for job, manifest in found
-        if manifest is not None
-    ]
+    return [result for job in plan(profile) if (result := _accepted(job))]
 
 
-def is_current(job: Job) -> bool:
-    """Return whether the last good run had these very inputs and its files are as it left them."""
+def _accepted(job: Job) -> Accepted | None:
     manifest = job.manifest()
-    return manifest is not None and manifest["inputs"] == job.inputs
+    if manifest is None:
+        return None
+    return Accepted(job.name, job.path(".out"), job.path(".ipynb"), manifest["inputs"] == job.inputs)
 
 
 def _run_all(
     todo: list[Job],
+    task: Callable[[Job], Outcome],
     jobs: int | None,
-    cell_timeout: float,
-    notebook_timeout: float,
     client: "Client | None",
     summary: RunSummary,
 ) -> None:
@@ -161,17 +147,16 @@ def _run_all(
         started: set[str] = set()
 
         def in_hand(running: list[Job]) -> None:
+            new = [job.name for job in running if job.name not in started]
+            started.update(new)
             bar.set_description_str(", ".join(job.name for job in running))
             if bar.disable:  # no terminal: one line when a notebook starts instead
-                for job in running:
-                    if job.name not in started:
-                        print(_line(job.name, 0.0, "started"), flush=True)
-            started.update(job.name for job in running)
+                for name in new:
+                    print(_line(name, 0.0, "started"), flush=True)
 
-        task = partial(_execute, cell_timeout=cell_timeout, notebook_timeout=notebook_timeout)
         for job, future in finished(client, task, todo, width, in_hand):
             failure = future.exception()
-            outcome = Outcome(job.name, 0.0, f"its worker ended: {failure!r}") if failure else future.result()
+            outcome = Outcome(0.0, f"its worker ended: {failure!r}") if failure else future.result()
             if outcome.error:
                 summary.failed.append(job.name)
                 summary.errors[job.name] = outcome.error

@@ -8,31 +8,17 @@ verdict is in `verdicts`.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from dprepro.base import paths
-from dprepro.base.check import one_of
+from dprepro.base.check import in_interval, one_of, positive_count
 from dprepro.kit import rows as files
 from dprepro.kit import verdicts
-from dprepro.kit.verdicts import chance_fails
-
-__all__ = [
-    "chance_fails",
-    "judge",
-    "judge_claim",
-    "load_claim_ledger",
-    "load_claims",
-    "load_ledger",
-    "load_reported",
-    "papers",
-    "save",
-    "save_claims",
-    "table_names",
-]
+from dprepro.kit.verdicts import chance_fails as chance_fails  # notebooks print it below their verdicts
 
 OUTCOMES = ("HOLDS", "FAILS", "UNDECIDED")
 
@@ -110,7 +96,7 @@ def judge(
         Computed by default (`verdicts.decide`; DASH where a dash was printed). Only STAND-IN, CALIBRATED,
         INPUT, DASH and NOT-RUN can be given.
     reason : str
-        Needed for STAND-IN (`verdicts.stand_in_outcome` says what it holds) and for NOT-RUN (what is missing,
+        Needed for STAND-IN (`verdicts.check_stand_in` says what it holds) and for NOT-RUN (what is missing,
         and the command that would run it).
     ceiling : float, optional
         A value that no run of the method exceeds. A printed number above it by more than its own spread and
@@ -145,11 +131,12 @@ def judge(
             f"for NOT-RUN, got {reason!r} and {recomputed!r}"
         )
     if verdict == "STAND-IN":
-        verdicts.stand_in_outcome(reason, row["paper"], set(load_claims()["id"]))
+        verdicts.check_stand_in(reason, row["paper"], set(load_claims()["id"]))
     value, error = _recomputed(recomputed, recomputed_se, optional=verdict is not None)
-    decision = verdicts.Decision(verdict or "", math.nan, "")
     if computed:
         decision = verdicts.decide(row, value, error, ceiling)
+    else:
+        decision = verdicts.Decision(verdict or "", math.nan, "")
     found = [value, error, recipe, decision.tolerance, decision.tolerance_from, decision.verdict, reason, ""]
     return {
         **{name: row[name] for name in files.PRINTED},
@@ -183,9 +170,7 @@ def _recomputed(value: float | None, error: float, *, optional: bool) -> tuple[f
         return math.nan, math.nan
     if value is None or math.isnan(value):
         raise ValueError(f"recomputed must be a number, got {value!r}")
-    if not 0 <= error < math.inf:
-        raise ValueError(f"recomputed_se must be finite and >= 0, got {error!r}")
-    return float(value), float(error)
+    return float(value), float(in_interval("recomputed_se", error, 0, math.inf, closed="left"))
 
 
 def judge_claim(
@@ -210,27 +195,21 @@ def judge_claim(
     ValueError
         For an unknown id or outcome, NaN, an effect outside its interval, or n below 1.
     """
-    claims = load_claims()
-    one_of("id", id, list(claims["id"]))
+    claims = load_claims().set_index("id", drop=False)
+    one_of("id", id, list(claims.index))
     one_of("outcome", outcome, OUTCOMES)
     if not low <= effect <= high:
         raise ValueError(f"effect must lie in [low, high], got {effect!r} and [{low!r}, {high!r}]")
-    if n < 1 or n != int(n):
-        raise ValueError(f"n must be an integer >= 1, got {n!r}")
-    found = [outcome, float(effect), float(low), float(high), int(n), reason, ""]
-    claim = claims[claims["id"] == id].iloc[0]
-    return {
-        **{name: claim[name] for name in files.CLAIM},
-        **dict(zip(files.CLAIM_JUDGED, found, strict=True)),
-    }
+    found = [outcome, float(effect), float(low), float(high), int(positive_count("n", n)), reason, ""]
+    return dict(zip(files.CLAIM_LEDGER, [*claims.loc[id], *found], strict=True))
 
 
-def save(rows: Iterable[Mapping[str, Any]] | pd.DataFrame) -> Path:
+def save(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> Path:
     """Write a notebook's rows to rows.csv in its output folder.
 
     Parameters
     ----------
-    rows : iterable of dict, or DataFrame
+    rows : sequence of dict, or DataFrame
         From `judge`.
 
     Raises
@@ -239,32 +218,31 @@ def save(rows: Iterable[Mapping[str, Any]] | pd.DataFrame) -> Path:
         If a printed number comes twice under one recipe.
     """
     frame = _frame(rows, files.LEDGER + files.DIGITS)
-    keys = files.number_key(frame) + ", recipe " + frame["recipe"]
-    if keys.duplicated().any():
-        raise ValueError(
-            f"rows must hold a printed number once a recipe, got twice {keys[keys.duplicated()].iloc[0]}"
-        )
-    return files.write_rows(paths.output_dir() / "rows.csv", frame, files.LEDGER)
+    return _write("rows.csv", frame, files.LEDGER, files.number_key(frame) + ", recipe " + frame["recipe"])
 
 
-def save_claims(rows: Iterable[Mapping[str, Any]] | pd.DataFrame) -> Path:
+def save_claims(rows: Sequence[dict[str, Any]]) -> Path:
     """Write a notebook's rows of `judge_claim` to claims.csv there; ValueError for a claim judged twice."""
     frame = _frame(rows, files.CLAIM_LEDGER)
-    if frame["id"].duplicated().any():
-        raise ValueError(
-            f"rows must hold a claim once, got twice {frame['id'][frame['id'].duplicated()].iloc[0]}"
-        )
-    return files.write_rows(paths.output_dir() / "claims.csv", frame, files.CLAIM_LEDGER)
+    return _write("claims.csv", frame, files.CLAIM_LEDGER, frame["id"])
 
 
-def _frame(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame([dict(row) for row in rows])
-    missing = [name for name in columns if name not in frame]
-    if missing:
+def _frame(rows: Sequence[dict[str, Any]] | pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    if missing := [name for name in columns if name not in frame]:
         raise ValueError(
             f"rows must be rows of judge or judge_claim, at least one, got {', '.join(missing)} missing"
         )
     return frame
+
+
+def _write(name: str, frame: pd.DataFrame, columns: list[str], key: pd.Series) -> Path:
+    again = key[key.duplicated()]
+    if len(again):
+        raise ValueError(
+            f"rows must judge a claim, or a number under one recipe, once, got twice {again.iloc[0]}"
+        )
+    return files.write_rows(paths.output_dir() / name, frame, columns)
 
 
 def load_ledger(build: Path | None = None) -> pd.DataFrame:
@@ -289,19 +267,19 @@ def untouched() -> pd.DataFrame:
     """Return all printed numbers as rows of the ledger that no notebook judged."""
     frame = pd.concat([load_reported(paper) for paper in papers()], ignore_index=True)
     dash = frame["value_printed"] == ""
-    for name in ("recomputed", "recomputed_se", "tolerance"):
-        frame[name] = math.nan
-    for name in ("recipe", "tolerance_from", "notebook"):
-        frame[name] = ""
-    frame["verdict"] = dash.map({True: "DASH", False: "NOT-RUN"})
     missing = "no accepted run of a notebook judges it; `dprepro run` executes every notebook there is"
-    frame["reason"] = dash.map({True: "the source prints a dash", False: missing})
+    frame = frame.assign(
+        **dict.fromkeys(("recomputed", "recomputed_se", "tolerance"), math.nan),
+        **dict.fromkeys(("recipe", "tolerance_from", "notebook"), ""),
+        verdict=dash.map({True: "DASH", False: "NOT-RUN"}),
+        reason=dash.map({True: "the source prints a dash", False: missing}),
+    )
     return frame[files.LEDGER + files.DIGITS]
 
 
-def load_claim_ledger(build: Path | None = None) -> pd.DataFrame:
-    """Return the claims in words as last gathered (claims.csv in `build`), all NOT-RUN if they never were."""
-    path = (build or paths.build_dir()) / "claims.csv"
+def load_claim_ledger() -> pd.DataFrame:
+    """Return the claims in words as last gathered, all NOT-RUN if they never were."""
+    path = paths.build_dir() / "claims.csv"
     return files.read_rows(path, files.CLAIM_LEDGER) if path.exists() else untouched_claims()
 
 

@@ -28,9 +28,11 @@ from papermill.engines import Engine, papermill_engines
 from dprepro.base.cluster import private_prefix
 from dprepro.base.kernel import KERNELSPEC, environment, kernel_manager, last_words, peak_memory
 from dprepro.base.store import sha256_bytes, sha256_tree, write_atomic
-from dprepro.kit.plan import Job, Outcome, cells_sha256, read_cells
+from dprepro.kit.plan import WATCHED, Job, Outcome, cells_sha256, read_cells
 
 _START_SECONDS = 120
+_CELL_FILE = re.compile(r"<temporary>[/\\]ipykernel_\d+[/\\]\d+\.py")
+_BINARY = ("image/png", "image/jpeg", "image/gif", "application/pdf")  # base64 could hold a path by chance
 
 
 class _BatchEngine(Engine):
@@ -99,27 +101,22 @@ def execute(job: Job, cell_timeout: float, notebook_timeout: float) -> Outcome:
         record: dict[str, Any] = {"name": job.name, "profile": job.profile, "attempts": attempts}
         try:
             results.mkdir(parents=True)
-            error, died = _attempt(job, partial, results, cell_timeout, notebook_timeout, record)
+            error, died = _attempt(job, partial, results, (cell_timeout, notebook_timeout), record)
             if died and attempts == 1:
                 continue
             record["seconds"] = round(time.monotonic() - start, 3)
             _put_in_place(job, partial, results, record, error)
         except OSError as failure:
-            error = f"{failure}"
+            error = str(failure)
         finally:
             partial.unlink(missing_ok=True)
             shutil.rmtree(results, ignore_errors=True)
         break
-    return Outcome(job.name, time.monotonic() - start, error, attempts)
+    return Outcome(time.monotonic() - start, error, attempts)
 
 
 def _attempt(
-    job: Job,
-    partial: Path,
-    results: Path,
-    cell_timeout: float,
-    notebook_timeout: float,
-    record: dict[str, Any],
+    job: Job, partial: Path, results: Path, limits: tuple[float, float], record: dict[str, Any]
 ) -> tuple[str, bool]:
     """Run once and leave the executed notebook in `partial`; return the error, '' if none, and "kernel died"."""
     _write_source(job, partial)
@@ -128,7 +125,7 @@ def _attempt(
         tempfile.TemporaryFile() as streams,
     ):
         manager = kernel_manager(Path(private))
-        watch = _Watch(manager, cell_timeout, notebook_timeout)
+        watch = _Watch(manager, *limits)
         # papermill takes a path for a format string.
         place = str(partial).replace("{", "{{").replace("}", "}}")
         try:
@@ -183,26 +180,21 @@ def _write_source(job: Job, partial: Path) -> None:
 
 def _judge(job: Job, notebook: nbformat.NotebookNode, record: dict[str, Any]) -> str:
     """Return why a run that papermill calls good is not complete, or ''."""
-    cells = [
-        (number, cell)
+    completed = {
+        number: cell.metadata.papermill.status == "completed" and cell.execution_count is not None
         for number, cell in enumerate(notebook.cells, start=1)
         if cell.cell_type == "code" and cell.source.strip()
-    ]
-    unfinished = [
-        number
-        for number, cell in cells
-        if cell.metadata.papermill.status != "completed" or cell.execution_count is None
-    ]
-    record["code_cells"] = len(cells)
-    record["code_cells_completed"] = len(cells) - len(unfinished)
-    if unfinished:
-        return f"cell {unfinished[0]} did not complete: the notebook ended early or skipped it"
+    }
+    record["code_cells"], record["code_cells_completed"] = len(completed), sum(completed.values())
+    for number, done in completed.items():
+        if not done:
+            return f"cell {number} did not complete: the notebook ended early or skipped it"
     # The plan saw a gate in the last of these cells; what ran must be what it saw.
     if cells_sha256(read_cells(job.source)) != job.inputs["cells"]:
         return f"notebooks/{job.name}.ipynb changed while the batch ran: run it again"
-    for name, folder in job.watched.items():
-        if sha256_tree([folder]) != job.inputs[name]:
-            return f"{folder.relative_to(job.root).as_posix()}/ changed while the notebook ran: run it again"
+    for name, folder in WATCHED.items():
+        if sha256_tree([job.root / folder]) != job.inputs[name]:
+            return f"{folder}/ changed while the notebook ran: run it again"
     return ""
 
 
@@ -258,17 +250,14 @@ def _finish(job: Job, notebook: nbformat.NotebookNode, results: Path) -> bytes:
     }
     places = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     pattern = re.compile(rf"(?<![\w.-])(?:{places})(?![\w.-])")
-    cell_file = re.compile(re.escape(os.path.join(tempfile.gettempdir(), "ipykernel_")) + r"\d+[/\\]\d+\.py")
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
-            return pattern.sub(lambda found: names[found[0]], cell_file.sub("<cell>", value))
+            return _CELL_FILE.sub("<cell>", pattern.sub(lambda found: names[found[0]], value))
         if isinstance(value, list):
             return [clean(item) for item in value]
         if isinstance(value, dict):
-            # Base64 could hold such a path by chance.
-            binary = ("image/png", "image/jpeg", "image/gif", "application/pdf")
-            return {key: item if key in binary else clean(item) for key, item in value.items()}
+            return {key: item if key in _BINARY else clean(item) for key, item in value.items()}
         return value
 
     for cell in notebook.cells:

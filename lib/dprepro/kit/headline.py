@@ -5,13 +5,11 @@ alone: REPRODUCED means that the stated method gives the printed number, EXPLAIN
 recipe does.
 """
 
-from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
 
 from dprepro.kit import rows, verdicts
-from dprepro.kit.claims import load_claims
 
 CLASSES = (
     "REPRODUCED",
@@ -30,14 +28,12 @@ COUNTED = ("as_stated", "inferred")
 
 def classes(ledger: pd.DataFrame) -> pd.Series:
     """Return for each row the class of its printed number: the first of CLASSES that any of its rows gives."""
-    known = set(load_claims()["id"])
-    found = [CLASSES.index(_class(row, known)) for row in ledger.to_dict("records")]
-    rank = pd.Series(found, index=ledger.index)
+    rank = pd.Series(map(CLASSES.index, map(_class, ledger.to_dict("records"))), index=ledger.index)
     best = rank.groupby(rows.number_key(ledger)).transform("min")
     return best.map(dict(enumerate(CLASSES)))
 
 
-def _class(row: dict[Any, Any], claim_ids: Collection[str]) -> str:
+def _class(row: dict[Any, Any]) -> str:
     if pd.isna(row["value"]):
         return "DASH"
     if row["recipe"] not in COUNTED:
@@ -45,11 +41,8 @@ def _class(row: dict[Any, Any], claim_ids: Collection[str]) -> str:
     if row["verdict"] in ("MATCH", "PASS"):
         return "REPRODUCED" if row["recipe"] == "as_stated" else "EXPLAINED"
     if row["verdict"] == "STAND-IN":
-        try:
-            outcome = verdicts.stand_in_outcome(row["reason"], row["paper"], claim_ids)
-        except ValueError:
-            return "NOT-RUN"
-        return "STAND-IN holds" if outcome == "holds" else "STAND-IN fails or undecided"
+        outcome = verdicts.stand_in_outcome(row["reason"])
+        return {"holds": "STAND-IN holds", "": "NOT-RUN"}.get(outcome, "STAND-IN fails or undecided")
     return str(row["verdict"])
 
 

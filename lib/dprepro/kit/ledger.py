@@ -1,11 +1,12 @@
 """The ledger: every printed number and every claim beside what came out.
 
-`gather` collects the rows that accepted notebook runs left behind, checks them against the printed files
-and against the rule of `verdicts`, adds the numbers that no notebook judged, and writes ledger.csv,
-claims.csv and ledger.html. `ledger_text` shows the same in a terminal; how numbers are counted is in
-`headline`.
+`gather` collects the rows that accepted notebook runs left behind, checks that they are about what is printed
+now, adds the numbers that no notebook judged, and writes ledger.csv, claims.csv and ledger.html. `ledger_text`
+shows the same in a terminal; how numbers are counted is in `headline`.
 """
 
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dprepro.base import paths, store
 from dprepro.base.check import one_of
-from dprepro.kit import batch, rows, tables, verdicts
+from dprepro.kit import batch, rows, tables
 from dprepro.kit import claims as reported
 from dprepro.kit.headline import CLASSES, classes, fails, headline
 
@@ -46,25 +47,26 @@ def gather(profile: str = "laptop") -> pd.DataFrame:
     Raises
     ------
     ValueError
-        Naming the notebook: for a row whose printed number is not in data/reported or differs from it, a
-        verdict that the rule does not give, or a claim, or a number under one recipe, that two notebooks
-        judge.
+        For an unknown profile, and, naming the notebook, for a printed number or claim that is not in
+        data/reported, a printed number that differs from it, and a claim, or a number under one recipe, that
+        two notebooks judge.
     OSError
         If the build folder cannot be written.
     """
-    one_of("profile", profile, batch.PROFILES)
+    runs = batch.accepted(profile)
     untouched = reported.untouched()
-    judged, judged_claims = [], []
-    for run in batch.accepted(profile):
-        if (run.folder / "rows.csv").exists():
-            frame = rows.read_rows(run.folder / "rows.csv", rows.LEDGER).assign(notebook=run.name)
-            _check(frame, untouched, run.name)
-            judged.append(frame if run.current else frame.assign(reason=STALE + frame["reason"]))
-        if (run.folder / "claims.csv").exists():
-            frame = rows.read_rows(run.folder / "claims.csv", rows.CLAIM_LEDGER).assign(notebook=run.name)
-            judged_claims.append(frame if run.current else frame.assign(reason=STALE + frame["reason"]))
-    ledger = _complete(judged, untouched)
-    all_claims = _complete_claims(judged_claims)
+    ledger = _complete(_judged(runs, "rows.csv", rows.LEDGER), untouched, rows.number_key)
+    as_printed = ["value_printed", "spread_printed", "spread_is", "source"]
+    key = rows.number_key(ledger)
+    now = untouched.set_index(rows.number_key(untouched)).loc[key, as_printed]
+    differs = (ledger[as_printed].to_numpy() != now.to_numpy()).any(axis=1)
+    if differs.any():
+        notebook, number = ledger["notebook"][differs].iloc[0], key[differs].iloc[0]
+        raise ValueError(
+            f"{notebook}: {number} differs from what data/reported holds; run the notebook again"
+        )
+    judged_claims = _judged(runs, "claims.csv", rows.CLAIM_LEDGER)
+    all_claims = _complete(judged_claims, reported.untouched_claims(), itemgetter("id"))
     folder = paths.build_dir() / "smoke" if profile == "smoke" else paths.build_dir()
     rows.write_rows(folder / "ledger.csv", ledger, rows.LEDGER)
     rows.write_rows(folder / "claims.csv", all_claims, rows.CLAIM_LEDGER)
@@ -72,60 +74,36 @@ def gather(profile: str = "laptop") -> pd.DataFrame:
     return ledger
 
 
-def _check(frame: pd.DataFrame, untouched: pd.DataFrame, notebook: str) -> None:
-    """Refuse rows that were not made by `claims.judge` from the printed files as they are now."""
-    as_printed = ["value_printed", "spread_printed", "spread_is", "source"]
-    printed = untouched.set_index(rows.number_key(untouched))[as_printed]
-    claim_ids = set(reported.load_claims()["id"])
-    for key, row in zip(rows.number_key(frame), frame.to_dict("records"), strict=True):
-        if key not in printed.index:
-            raise ValueError(f"{notebook}: no printed number {key} in data/reported")
-        if list(printed.loc[key]) != [row[name] for name in as_printed]:
-            raise ValueError(
-                f"{notebook}: {key} differs from what data/reported holds; run the notebook again"
-            )
-        if row["verdict"] not in verdicts.VERDICTS and (row["verdict"], row["recipe"]) != ("", "valid"):
-            raise ValueError(f"{notebook}: {key} has the unknown verdict {row['verdict']!r}")
-        if row["verdict"] == "STAND-IN":
-            verdicts.stand_in_outcome(row["reason"], row["paper"], claim_ids)
-        if row["verdict"] in ("MATCH", "PASS", "FAIL"):
-            rule = verdicts.decide(row, row["recomputed"], row["recomputed_se"]).verdict
-            if rule != row["verdict"]:
-                raise ValueError(f"{notebook}: {key} says {row['verdict']} where the rule gives {rule}")
+def _judged(runs: Sequence[batch.Accepted], file: str, columns: Sequence[str]) -> list[pd.DataFrame]:
+    found = []
+    for run in runs:
+        if (run.folder / file).exists():
+            frame = rows.read_rows(run.folder / file, columns).assign(notebook=run.name)
+            found.append(frame if run.current else frame.assign(reason=STALE + frame["reason"]))
+    return found
 
 
-def _complete(judged: list[pd.DataFrame], untouched: pd.DataFrame) -> pd.DataFrame:
-    """Return all rows in printed order, the untouched numbers among them."""
-    place = {key: position for position, key in enumerate(rows.number_key(untouched))}
-    touched = {key for frame in judged for key in rows.number_key(frame)}
-    rest = untouched[[key not in touched for key in place]]
-    ledger = pd.concat([*judged, *([rest] if len(rest) else [])], ignore_index=True)
-    key = rows.number_key(ledger)
-    _refuse_twice(key + ", recipe " + ledger["recipe"], ledger["notebook"])
-    recipes = [*RECIPES, *sorted(set(ledger["recipe"]) - set(RECIPES))]
-    order = np.lexsort([ledger["recipe"].map(recipes.index), key.map(place)])
-    return ledger.iloc[order].reset_index(drop=True)
-
-
-def _complete_claims(judged: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return all claims in the order of their file, those that no notebook judged among them."""
-    untouched = reported.untouched_claims()
+def _complete(
+    judged: Sequence[pd.DataFrame], untouched: pd.DataFrame, key: Callable[[pd.DataFrame], pd.Series]
+) -> pd.DataFrame:
+    """Return all rows in the order of data/reported, with those of `untouched` whose key nobody judged."""
     found = pd.concat([*judged, untouched], ignore_index=True)
-    place = {claim: position for position, claim in enumerate(untouched["id"])}
-    for claim, notebook in zip(found["id"], found["notebook"], strict=True):
-        if claim not in place:
-            raise ValueError(f"{notebook}: no claim {claim} in data/reported")
-    by_notebook = found[found["notebook"] != ""]
-    _refuse_twice(by_notebook["id"], by_notebook["notebook"])
-    found = found.drop_duplicates("id")
-    return found.sort_values("id", key=lambda ids: ids.map(place), ignore_index=True)
-
-
-def _refuse_twice(key: pd.Series, notebook: pd.Series) -> None:
-    again = key[key.duplicated()]
+    name, by_notebook = key(found), found["notebook"] != ""
+    place = {known: position for position, known in enumerate(key(untouched))}
+    unknown = found.index[~name.isin(place)]
+    if len(unknown):
+        raise ValueError(f"{found['notebook'][unknown[0]]}: data/reported holds no {name[unknown[0]]}")
+    found = found[by_notebook | ~name.isin(name[by_notebook])]
+    name = name[found.index]
+    recipe = found.get("recipe", pd.Series("", index=found.index))  # a claim has none
+    row = (name + ", recipe " + recipe).str.removesuffix(", recipe ")
+    again = row[row.duplicated()]
     if len(again):
-        both = " and ".join(notebook[key == again.iloc[0]])
+        both = " and ".join(found["notebook"][row == again.iloc[0]])
         raise ValueError(f"{both} both judge {again.iloc[0]}")
+    recipes = [*RECIPES, *sorted(set(recipe) - set(RECIPES))]
+    order = np.lexsort([recipe.map(recipes.index), name.map(place)])
+    return found.iloc[order].reset_index(drop=True)
 
 
 def ledger_text(paper: str | None = None, cls: str | None = None, claims: bool = False) -> str:
@@ -147,27 +125,22 @@ def ledger_text(paper: str | None = None, cls: str | None = None, claims: bool =
     """
     if paper is not None:
         one_of("paper", paper, reported.papers())
-    if claims:
-        frame = reported.load_claim_ledger()
-        return _claims_text(frame if paper is None else frame[frame["paper"] == paper])
-    ledger = reported.load_ledger()
-    ledger = ledger if paper is None else ledger[ledger["paper"] == paper]
     if cls is not None:
         one_of("cls", cls, CLASSES)
-        return _rows_text(ledger[classes(ledger) == cls])
-    return _headline_text(ledger) if paper is None else f"{_headline_text(ledger)}\n\n{_rows_text(ledger)}"
+    frame = reported.load_claim_ledger() if claims else reported.load_ledger()
+    frame = frame if paper is None else frame[frame["paper"] == paper]
+    if claims:
+        return _claims_text(frame)
+    if cls is not None:
+        return _rows_text(frame[classes(frame) == cls])
+    return _headline_text(frame) if paper is None else f"{_headline_text(frame)}\n\n{_rows_text(frame)}"
 
 
 def _headline_text(ledger: pd.DataFrame) -> str:
     counts = headline(ledger)
     total = counts.groupby(level="paper").sum()
-    lines = [
-        [paper, table, *map(_count, row)]
-        for (paper, table), row in zip(counts.index, counts.to_numpy(), strict=True)
-    ]
-    lines += [
-        [paper, "all", *map(_count, row)] for paper, row in zip(total.index, total.to_numpy(), strict=True)
-    ]
+    lines = [[*names, *map(_count, row)] for names, *row in counts.itertuples()]
+    lines += [[paper, "all", *map(_count, row)] for paper, *row in total.itertuples()]
     if len(total) > 1:
         lines.append(["all", "", *map(_count, counts.sum())])
     headings = [name.replace(" fails or ", "\nfails or\n").replace("N h", "N\nh") for name in counts.columns]
@@ -176,11 +149,8 @@ def _headline_text(ledger: pd.DataFrame) -> str:
     if len(missed):
         cells = missed.assign(**{"by chance": missed["by chance"].map("{:.1f}".format)}).astype(str)
         text += ["", "FAILs, and how many chance alone would give if the recipe were exactly right:", ""]
-        text.append(
-            tables.fixed_width(
-                [str(name) for name in cells], cells.to_numpy().tolist(), left=("paper", "table", "recipe")
-            )
-        )
+        left = ("paper", "table", "recipe")
+        text.append(tables.fixed_width(list(cells.columns), cells.to_numpy().tolist(), left))
     return "\n".join(text)
 
 
@@ -197,16 +167,10 @@ def _rows_text(found: pd.DataFrame) -> str:
 
 
 def _claims_text(frame: pd.DataFrame) -> str:
-    cells = [
-        [
-            row["id"],
-            row["verdict"],
-            _effect(row),
-            "" if pd.isna(row["n"]) else f"{row['n']:.0f}",
-            row["claim"],
-        ]
-        for row in frame.to_dict("records")
-    ]
+    cells = []
+    for row in frame.to_dict("records"):
+        n = "" if pd.isna(row["n"]) else f"{row['n']:.0f}"
+        cells.append([row["id"], row["verdict"], _effect(row), n, row["claim"]])
     headings = ["id", "verdict", "effect", "n", "claim"]
     return tables.fixed_width(headings, cells, left=("id", "verdict", "claim"))
 
@@ -217,13 +181,8 @@ def _effect(row: dict[Any, Any]) -> str:
 
 def page(ledger: pd.DataFrame, claim_ledger: pd.DataFrame, profile: str) -> str:
     """Return the ledger as one HTML page: one table for each paper, readable without a script or a network."""
-    shown = tables.display(ledger).assign(
-        table=ledger["table"].to_numpy(),
-        reason=ledger["reason"].to_numpy(),
-        notebook=ledger["notebook"].to_numpy(),
-        found=classes(ledger).to_numpy(),
-        tolerance_from=ledger["tolerance_from"].to_numpy(),
-    )
+    also = ledger[["table", "reason", "notebook", "tolerance_from"]]
+    shown = tables.display(ledger).join(also).assign(found=classes(ledger))
     counts = headline(ledger)
     loader = PackageLoader("dprepro.kit")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -231,14 +190,12 @@ def page(ledger: pd.DataFrame, claim_ledger: pd.DataFrame, profile: str) -> str:
         profile=profile,
         sources=SOURCES,
         classes=CLASSES,
-        counts=[
-            (*names, list(row)) for names, row in zip(counts.index, counts.to_numpy().tolist(), strict=True)
-        ],
+        counts=[(*names, row) for names, *row in counts.itertuples()],
         totals=counts.sum().tolist(),
         fails=fails(ledger).to_dict("records"),
         papers=[
-            (name, TITLES.get(name, name), shown[(ledger["paper"] == name).to_numpy()].to_dict("records"))
-            for name in ledger["paper"].unique()
+            (paper, TITLES.get(paper, paper), lines.to_dict("records"))
+            for paper, lines in shown.groupby(ledger["paper"], sort=False)
         ],
         claims=[{**row, "effect": _effect(row)} for row in claim_ledger.to_dict("records")],
     )

@@ -9,25 +9,28 @@ import ast
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from dprepro.base import paths
-from dprepro.base.check import json_value
+from dprepro.base.check import json_value, one_of
 from dprepro.base.environment import package_versions
 from dprepro.base.store import sha256_file, sha256_json, sha256_tree
 
 PROFILES = ("smoke", "laptop", "paper")
+# Folders whose content every notebook depends on; looked at again when it has run.
+WATCHED = {"lib": "lib/dprepro", "data": "data"}
 
 
 @dataclass(frozen=True)
 class Job:
     """One notebook under one profile, with all that a worker on another machine needs to run it.
 
-    `inputs` are the hashes that make a result current; `watched` are the folders behind the `lib` and `data`
-    hashes, looked at again after the run.
+    `inputs` are the hashes that make a result current: of the notebook's cells and parameters, of each folder in
+    WATCHED, of the locks and of the installed versions.
     """
 
     name: str
@@ -39,7 +42,6 @@ class Job:
     seed: Any
     inputs: Mapping[str, str]
     versions: Mapping[str, str]
-    watched: Mapping[str, Path]
 
     def path(self, ending: str) -> Path:
         """Return build/<profile>/<paper>/<notebook><ending>."""
@@ -67,7 +69,6 @@ class Job:
 class Outcome:
     """How one notebook ended: `error` is empty for a complete run."""
 
-    name: str
     seconds: float
     error: str = ""
     attempts: int = 1
@@ -118,17 +119,14 @@ def profile_parameters(profile: str) -> dict[str, dict[str, Any]]:
         cell does not assign, a value that is not a finite JSON scalar or a list of them, an entry under
         laptop.
     """
-    if profile not in PROFILES:
-        raise ValueError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
+    one_of("profile", profile, PROFILES)
     file = paths.NOTEBOOKS / "profiles.toml"
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{file}: {error}") from error
-    if unknown := set(tables) - set(PROFILES):
-        raise ValueError(
-            f"{file}: unknown profile {', '.join(sorted(unknown))}; there are {', '.join(PROFILES)}"
-        )
+    for name in tables:
+        one_of(f"{file}: profile", name, PROFILES)
     chosen = tables.get(profile, {})
     if profile == "laptop" and chosen:
         raise ValueError(f"{file}: laptop takes the notebooks' own parameters, so it can have no entries")
@@ -194,19 +192,17 @@ def parameter_defaults(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
         raise ValueError(f"notebook {name}: its parameters cell is not plain Python: {error}") from error
     found: dict[str, Any] = {}
     for statement in statements:
-        if isinstance(statement, ast.Assign):
-            targets = statement.targets
-        elif isinstance(statement, ast.AnnAssign):
-            targets = [statement.target]
-        else:
-            continue
-        for target in targets:
-            if isinstance(target, ast.Name):
-                try:
-                    found[target.id] = ast.literal_eval(statement.value) if statement.value else None
-                except ValueError:
-                    found[target.id] = None
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            found |= dict.fromkeys(names, _literal(statement.value))
     return found
+
+
+def _literal(expression: ast.expr | None) -> Any:
+    with suppress(ValueError):
+        return ast.literal_eval(expression) if expression else None
+    return None
 
 
 def check_structure(name: str, cells: Sequence[Cell]) -> None:
@@ -220,33 +216,13 @@ def check_structure(name: str, cells: Sequence[Cell]) -> None:
         )
 
 
-def shared_inputs() -> tuple[dict[str, str], dict[str, str], dict[str, Path]]:
-    """Return what all notebooks depend on.
-
-    Returns
-    -------
-    inputs : dict
-        Hashes of `lib`, `data`, `locks` and `versions`.
-    versions : dict
-        As `environment.package_versions`.
-    watched : dict
-        The folders behind `lib` and `data`.
-    """
-    watched = {"lib": paths.ROOT / "lib" / "dprepro", "data": paths.DATA}
-    locks = [paths.ROOT / name for name in ("requirements.lock", "models.lock")]
-    versions = package_versions()
-    inputs = {
-        **{key: sha256_tree([folder]) for key, folder in watched.items()},
-        "locks": sha256_tree(lock for lock in locks if lock.exists()),
-        "versions": sha256_json(versions),
-    }
-    return inputs, versions, watched
-
-
 def plan(profile: str, only: str = "*") -> list[Job]:
     """Return the jobs of a profile whose name matches a glob; ValueError for anything that could not run."""
     changed = profile_parameters(profile)
-    inputs, versions, watched = shared_inputs()
+    versions = package_versions()
+    shared = {name: sha256_tree([paths.ROOT / folder]) for name, folder in WATCHED.items()}
+    shared["locks"] = sha256_tree(paths.ROOT / name for name in ("requirements.lock", "models.lock"))
+    shared["versions"] = sha256_json(versions)
     jobs = []
     for notebook in select(only):
         name, cells = notebook.name, read_cells(notebook.path)
@@ -262,13 +238,8 @@ def plan(profile: str, only: str = "*") -> list[Job]:
                 root=paths.ROOT,
                 parameters=parameters,
                 seed={**defaults, **parameters}.get("seed"),
-                inputs={
-                    "cells": cells_sha256(cells),
-                    "parameters": sha256_json(parameters),
-                    **inputs,
-                },
+                inputs={"cells": cells_sha256(cells), "parameters": sha256_json(parameters), **shared},
                 versions=versions,
-                watched=watched,
             )
         )
     return jobs

@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from dprepro.base.kernel import KERNELSPEC
 from dprepro.base.paths import NOTEBOOKS, ROOT
 from dprepro.base.store import write_atomic
 from dprepro.kit import batch
@@ -45,10 +46,7 @@ def _store(path: Path, executed: dict[str, nbformat.NotebookNode]) -> None:
         if cell.cell_type == "code":
             cell.outputs = executed[cell["id"]].outputs
             cell.execution_count = executed[cell["id"]].execution_count
-    notebook.metadata = {
-        "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
+    notebook.metadata = {"kernelspec": KERNELSPEC, "language_info": {"name": "python"}}
     write_atomic(path, nbformat.writes(notebook) + "\n")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from dprepro.base import store
-from dprepro.kit.verdicts import SPREADS
+from dprepro.kit.verdicts import NUMBER, SPREADS
 
 PRINTED = ["paper", "table", "row", "column", "epsilon", "value", "spread", "spread_is", "source"]
 DIGITS = ["value_printed", "spread_printed", "unit", "spread_unit"]
@@ -26,31 +26,19 @@ CLAIM_JUDGED = ["verdict", "effect", "low", "high", "n", "reason", "notebook"]
 CLAIM_LEDGER = CLAIM + CLAIM_JUDGED
 SOURCES = ("summary-table", "summary-text", "public-code")
 
-_NUMERAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_FLOATS = [
-    "epsilon",
-    "value",
-    "spread",
-    "recomputed",
-    "recomputed_se",
-    "tolerance",
-    "effect",
-    "low",
-    "high",
-    "n",
-]
+_FLOATS = {"epsilon", "value", "spread", "recomputed", "recomputed_se", "tolerance"}
+_FLOATS |= {"effect", "low", "high", "n"}
 
 
 def read_printed(path: Path) -> pd.DataFrame:
     """Read one file of printed numbers; ValueError names the first malformed line."""
-    lines, records = _read(path, PRINTED)
-    for line, record in zip(lines, records, strict=True):
-        problem = _problem(record, path.stem)
-        if problem:
+    found = _read(path, PRINTED)
+    for line, record in found:
+        if problem := _problem(record, path.stem):
             raise ValueError(f"{path}, line {line}: {problem}")
-    frame = _with_floats(records, PRINTED)
+    frame = _with_floats([record for _, record in found], PRINTED)
     seen: dict[str, int] = {}
-    for line, key in zip(lines, number_key(frame), strict=True):
+    for (line, _), key in zip(found, number_key(frame), strict=True):
         if key in seen:
             raise ValueError(f"{path}, line {line}: the same number as in line {seen[key]}, {key}")
         seen[key] = line
@@ -59,25 +47,20 @@ def read_printed(path: Path) -> pd.DataFrame:
 
 def read_claims(path: Path) -> pd.DataFrame:
     """Read the claims in words; ValueError names the first malformed line."""
-    lines, records = _read(path, CLAIM)
-    seen: set[str] = set()
-    for line, record in zip(lines, records, strict=True):
-        if not all(record) or not record[0].startswith(f"{record[1]}-") or record[0] in seen:
+    found = {}
+    for line, record in _read(path, CLAIM):
+        name, paper, *_ = record
+        if not all(record) or not name.startswith(f"{paper}-") or name in found:
             raise ValueError(
                 f"{path}, line {line}: needs an id <paper>-<number> of its own and no empty field"
             )
-        seen.add(record[0])
-    return pd.DataFrame(records, columns=CLAIM)
+        found[name] = record
+    return pd.DataFrame(found.values(), columns=CLAIM)
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Read what `write_rows` wrote: numbers as floats, printed digits beside them, the rest as text."""
-    lines, records = _read(path, columns)
-    for line, record in zip(lines, records, strict=True):
-        for name, text in zip(columns, record, strict=True):
-            if name in _FLOATS and text and not (_is_number(text) or text in ("inf", "-inf")):
-                raise ValueError(f"{path}, line {line}: {name} must be a number or empty, got {text!r}")
-    return _with_floats(records, columns)
+    return _with_floats([record for _, record in _read(path, columns)], columns)
 
 
 def write_rows(path: Path, frame: pd.DataFrame, columns: Sequence[str]) -> Path:
@@ -100,35 +83,29 @@ def _short(epsilon: float) -> str:
     return "" if pd.isna(epsilon) else f"{epsilon:g}"
 
 
-def _read(path: Path, columns: Sequence[str]) -> tuple[list[int], list[list[str]]]:
-    """Return the line at which each record ends, and the records."""
+def _read(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """Return the records below the header, each with the line at which it ends."""
     with open(path, encoding="utf-8", newline="") as stream:
         reader = csv.reader(stream, strict=True)
-        lines, records = [], []
         try:
-            for record in reader:
-                lines.append(reader.line_num)
-                records.append(record)
+            header, *found = [(reader.line_num, record) for record in reader] or [(1, [])]
         except csv.Error as error:
             raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
-    if not records or records[0] != list(columns):
-        got = ",".join(records[0]) if records else "an empty file"
-        raise ValueError(f"{path}, line 1: the columns must be {','.join(columns)}, got {got}")
-    for line, record in zip(lines, records, strict=True):
+    if header[1] != list(columns):
+        raise ValueError(f"{path}, line 1: the columns must be {','.join(columns)}, got {header[1]}")
+    for line, record in found:
         if len(record) != len(columns):
             raise ValueError(f"{path}, line {line}: needs {len(columns)} fields, got {len(record)}")
-    return lines[1:], records[1:]
+    return found
 
 
 def _with_floats(records: Sequence[Sequence[str]], columns: Sequence[str]) -> pd.DataFrame:
-    frame = pd.DataFrame(list(records), columns=list(columns), dtype=str)
-    for name in ("value", "spread"):
-        if name in columns:
-            frame[f"{name}_printed"] = frame[name]
-    for name, printed in (("unit", "value_printed"), ("spread_unit", "spread_printed")):
-        if printed in frame:
-            frame[name] = frame[printed].map(_unit).astype(float)
-    for name in set(_FLOATS) & set(columns):
+    frame = pd.DataFrame(records, columns=list(columns), dtype=str)
+    if "value" in columns:
+        frame["value_printed"], frame["spread_printed"] = frame["value"], frame["spread"]
+        frame["unit"] = frame["value"].map(_unit).astype(float)
+        frame["spread_unit"] = frame["spread"].map(_unit).astype(float)
+    for name in _FLOATS.intersection(columns):
         frame[name] = frame[name].replace("", "nan").astype(float)
     return frame
 
@@ -139,7 +116,7 @@ def _unit(text: str) -> float:
 
 
 def _is_number(text: str) -> bool:
-    return _NUMERAL.fullmatch(text) is not None
+    return re.fullmatch(NUMBER, text) is not None
 
 
 def _problem(record: Sequence[str], paper: str) -> str:
@@ -153,17 +130,14 @@ def _problem(record: Sequence[str], paper: str) -> str:
             return f"{name} must be a number or empty, got {field[name]!r}"
     if field["paper"] != paper:
         return f"paper must be {paper}, the name of the file, got {field['paper']!r}"
-    if field["epsilon"] not in ("", "inf") and not (
-        _is_number(field["epsilon"]) and float(field["epsilon"]) >= 0
-    ):
-        return f"epsilon must be a number >= 0, inf or empty, got {field['epsilon']!r}"
+    epsilon = field["epsilon"]
+    if epsilon not in ("", "inf") and (not _is_number(epsilon) or float(epsilon) < 0):
+        return f"epsilon must be a number >= 0, inf or empty, got {epsilon!r}"
     if field["spread"] and (not field["value"] or float(field["spread"]) < 0):
         return f"spread must be >= 0 and stand beside a value, got {field['spread']!r}"
     if field["spread_is"] not in (SPREADS if field["spread"] else ("",)):
-        known = ", ".join(repr(name) for name in SPREADS)
-        return (
-            f"spread_is must be one of {known} beside a spread and empty without, got {field['spread_is']!r}"
-        )
+        known = ", ".join(map(repr, SPREADS))
+        return f"spread_is must be one of {known} beside a spread, else empty, got {field['spread_is']!r}"
     if field["source"] not in SOURCES:
         return f"source must be one of {', '.join(SOURCES)}, got {field['source']!r}"
     return ""

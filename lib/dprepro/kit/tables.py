@@ -5,7 +5,7 @@ the text of a seeded notebook does not depend on the last bits, which differ bet
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,12 +16,12 @@ from dprepro.kit.rows import LEDGER
 FORMATS = ("latex", "html", "csv")
 
 
-def display(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> pd.DataFrame:
+def display(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a table as rounded text, one for each printed number and recipe.
 
     Parameters
     ----------
-    rows : iterable of dict, or DataFrame
+    rows : sequence of dict, or DataFrame
         From `claims.judge` or the ledger.
 
     Returns
@@ -30,9 +30,8 @@ def display(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> pd.DataFrame:
         Columns row, column, epsilon, printed, spread, recipe, recomputed, MC error ("exact" where there is
         none), tolerance, verdict; empty where there is nothing to say.
     """
-    records = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
     cells = []
-    for row in records:
+    for row in pd.DataFrame(rows).to_dict("records"):
         # A printed dash has no last digit to follow.
         digits = 3 if math.isnan(row["unit"]) else 1 - round(math.log10(row["unit"]))
         exact = row["recomputed_se"] == 0
@@ -53,15 +52,14 @@ def display(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(cells, dtype=str)
 
 
-def printed_table(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> str:
+def printed_table(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> str:
     """Return `display` as fixed-width text, the same on any processor for the same seed."""
     shown = display(rows)
-    return fixed_width(
-        list(shown.columns), shown.to_numpy().tolist(), left=("row", "column", "recipe", "verdict")
-    )
+    left = ("row", "column", "recipe", "verdict")
+    return fixed_width(list(shown.columns), shown.to_numpy().tolist(), left)
 
 
-def side_by_side(rows: Iterable[Mapping[Any, Any]] | pd.DataFrame) -> str:
+def side_by_side(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> str:
     """Return fixed-width text with a line for each printed number and a column for each recipe.
 
     A recipe's column holds its value and, behind it, its verdict where it gives one; "-" where the recipe was

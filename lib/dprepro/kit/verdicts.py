@@ -23,8 +23,7 @@ VERDICTS = COMPUTED + GIVEN
 SPREADS = {"sd of 5 runs": (math.sqrt(5), 4), "95 % half-width, 10 runs": (2.26, 9)}
 
 EPS = float(np.finfo(float).eps)
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_OUTCOMES = ("holds", "fails", "undecided")
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 
 class Decision(NamedTuple):
@@ -84,23 +83,18 @@ def decide(
     rounding = float(printed_row["unit"]) / 2
     printed_se = standard_error(printed_row["spread"], spread_is)
     parts = [spread_is] if printed_se > 0 else []
-    if ceiling is not None:
-        allowed = 2 * printed_se + rounding
-        if not _at_most(printed - allowed, ceiling):
-            return Decision(
-                "CONTRADICTED",
-                allowed,
-                " + ".join([*parts, "rounding"]) + f", above the ceiling {ceiling:.6g}",
-            )
+    allowed = 2 * printed_se + rounding
+    if ceiling is not None and not _at_most(printed - allowed, ceiling):
+        source = " + ".join([*parts, "rounding"])
+        return Decision("CONTRADICTED", allowed, f"{source}, above the ceiling {ceiling:.6g}")
     tolerance = 2 * math.hypot(printed_se, recomputed_se) + rounding
     parts += ["Monte Carlo error"] if recomputed_se > 0 else []
     difference = abs(printed - recomputed)
     # Half a unit is itself a rounded double: |0.605 - 0.60| must not exceed .005 by its last bit.
     slack = 8 * EPS * max(abs(printed), 1.0)
+    verdict = "PASS" if difference <= tolerance + slack else "FAIL"
     if recomputed_se == 0 and difference <= rounding + slack:
         verdict = "MATCH"
-    else:
-        verdict = "PASS" if difference <= tolerance + slack else "FAIL"
     return Decision(verdict, tolerance, " + ".join([*parts, "rounding"]))
 
 
@@ -108,8 +102,14 @@ def _at_most(low: float, high: float) -> bool:
     return low <= high + 8 * EPS * max(abs(high), 1.0)
 
 
-def stand_in_outcome(reason: str, paper: str, claim_ids: Collection[str]) -> str:
-    """Return "holds", "fails" or "undecided" from the reason of a STAND-IN row.
+def stand_in_outcome(reason: str) -> str:
+    """Return "holds", "fails" or "undecided", whichever the reason of a STAND-IN row says; "" unless it says one."""
+    said = re.findall(r"\b(holds|fails|undecided)\b", reason.lower())
+    return said[0] if len(set(said)) == 1 else ""
+
+
+def check_stand_in(reason: str, paper: str, claim_ids: Collection[str]) -> None:
+    """Refuse a STAND-IN whose reason does not say what was tested, on how many units, and what came out.
 
     Parameters
     ----------
@@ -128,12 +128,11 @@ def stand_in_outcome(reason: str, paper: str, claim_ids: Collection[str]) -> str
         Naming every part that is missing or wrong.
     """
     n = re.search(r"\bn\s*=\s*([\d,]*\d)", reason)
-    effect = re.search(rf"\beffect\s*[=:]?\s*({_NUMBER})", reason)
-    interval = re.search(rf"[\[(]\s*({_NUMBER})\s*,\s*({_NUMBER})\s*[\])]", reason)
-    outcomes = {word for word in _OUTCOMES if re.search(rf"\b{word}\b", reason, re.IGNORECASE)}
-    named = [name for name in re.findall(r"\b[a-z]+-\d+\b", reason) if name.startswith(f"{paper}-")]
+    effect = re.search(rf"\beffect\s*[=:]?\s*({NUMBER})", reason)
+    interval = re.search(rf"[\[(]\s*({NUMBER})\s*,\s*({NUMBER})\s*[\])]", reason)
+    ids = set(re.findall(rf"\b{paper}-\d+\b", reason))
     wrong = []
-    if not any(name in claim_ids for name in named):
+    if not ids.intersection(claim_ids):
         wrong.append(f"the id of a claim of {paper}")
     if n is None or int(n[1].replace(",", "")) < 1:
         wrong.append("n=<positive integer>")
@@ -141,11 +140,10 @@ def stand_in_outcome(reason: str, paper: str, claim_ids: Collection[str]) -> str
         wrong.append("effect=<number>")
     if interval is None or (effect and not float(interval[1]) <= float(effect[1]) <= float(interval[2])):
         wrong.append("[low, high] around the effect")
-    if len(outcomes) != 1:
+    if not stand_in_outcome(reason):
         wrong.append("exactly one of holds, fails, undecided")
     if wrong:
         raise ValueError(f"the reason of a STAND-IN must hold {'; '.join(wrong)}; got {reason!r}")
-    return outcomes.pop()
 
 
 def chance_fails(rows: pd.DataFrame) -> float:
