@@ -171,9 +171,9 @@ def test_ratios_and_separation_against_enumeration():
         assert mechanism.separation(counts_in, counts_out) == pytest.approx(np.ptp(moved) / 4, rel=1e-12)
 
 
-@pytest.mark.parametrize("view", ["white", "black"])
-def test_success_against_enumeration(view):
-    rng, mechanism = np.random.default_rng(7), JointKeywords(6.0, 3)
+@pytest.mark.parametrize(("view", "quorum"), [("white", 1), ("black", 1), ("black", 2)])
+def test_success_against_enumeration(view, quorum):
+    rng, mechanism = np.random.default_rng(7), JointKeywords(6.0, 3, quorum=quorum)
     rows = rng.integers(0, 4, size=(3, 7)).astype(float)
     counts_in, counts_out = rows[0], rows[1]
     thresholds = np.array([-1.03, 0.0, 0.5, 1.0, 1.31])
@@ -229,6 +229,7 @@ def test_sensitivity_one_under_replace_one_breaks_the_claim():
         ({"adjacency": "swap"}, "adjacency must be one of 'replace-one', 'add-remove'"),
         ({"assumed_sensitivity": -1.0}, r"assumed_sensitivity must be in \(0, inf\), got -1"),
         ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1"),
+        ({"quorum": 0}, "quorum must be a whole number of at least 1, got 0"),
     ],
 )
 def test_bad_claims(arguments, message):

@@ -15,7 +15,7 @@ exchanged answer may lower c(i) and raise s(i): Delta = 2 under replace-one. Del
 short by a factor of two.
 
 What is seen. The set is all there is: sets are counted, not given noise one by one, so a white box sees what a
-black box sees. They differ in how they use it: a black box looks for a word that the canary brought, a white box
+black box sees. They differ in how they use it: a black box looks for words that the canary brought, a white box
 computes the likelihood ratio of the set. An implementation that adds Gumbel noise to the utilities would show a
 white box more, the difference of two sets' noisy utilities: the logistic form of `experts.logistic_rates` with the
 r of `separation`.
@@ -55,6 +55,8 @@ class JointKeywords:
         Sensitivity that the exponent is made for, where it is not the one of the adjacency.
     delta : float
         In [0, 1); 0 by default, the claim is pure.
+    quorum : int
+        How many of the words that the canary brought a black box asks for. One is often there by chance.
 
     Raises
     ------
@@ -67,6 +69,7 @@ class JointKeywords:
     adjacency: str = "replace-one"
     assumed_sensitivity: float | None = None
     delta: float = 0.0
+    quorum: int = 1
 
     gaussian = False
     discrete = True
@@ -78,6 +81,7 @@ class JointKeywords:
         if self.assumed_sensitivity is not None:
             in_interval("assumed_sensitivity", self.assumed_sensitivity, 0.0, np.inf, closed="neither")
         in_interval("delta", self.delta, 0.0, 1.0, closed="left")
+        positive_count("quorum", self.quorum)
 
     @property
     def sensitivity(self) -> float:
@@ -143,8 +147,8 @@ class JointKeywords:
         counts_in, counts_out : array, shape (V,)
             The counts to tell apart, with and without the canary.
         view : {"white", "black"}
-            White box: log-likelihood ratio of the set. Black box: 1 where it holds a word with more votes with
-            the canary than without, else 0.
+            White box: log-likelihood ratio of the set. Black box: 1 where it holds `quorum` words with more
+            votes with the canary than without, else 0.
 
         Returns
         -------
@@ -152,7 +156,7 @@ class JointKeywords:
         """
         sets = np.asarray(released, dtype=np.intp)
         if one_of("view", view, ("white", "black")) == "black":
-            return np.asarray((counts_in > counts_out)[sets].any(axis=1), dtype=np.float64)
+            return np.asarray((counts_in > counts_out)[sets].sum(axis=1) >= self.quorum, dtype=np.float64)
         moved = self.utility(counts_in, sets) - self.utility(counts_out, sets)
         return self.inverse_scale * moved - self.log_normaliser(counts_in) + self.log_normaliser(counts_out)
 
@@ -181,7 +185,8 @@ class JointKeywords:
             logs += log_number
             logs -= logsumexp(logs, axis=1, keepdims=True)
             if one_of("view", view, ("white", "black")) == "black":
-                scores = (mixes[:, classes[1] > classes[2]].sum(axis=1) > 0).astype(np.float64)
+                brought = mixes[:, classes[1] > classes[2]].sum(axis=1)
+                scores = (brought >= self.quorum).astype(np.float64)
             else:
                 scores = logs[1] - logs[2]
             order = np.argsort(scores)
