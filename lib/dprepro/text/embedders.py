@@ -152,8 +152,11 @@ def embedder(model: str = PACKAGED, *, threads: int | None = None, device: str =
         ) from error
     # Which error a missing file or hub ends in depends on the release of three libraries: any is taken for that.
     try:
-        source = str(folder) if folder.is_dir() else _hub_folder(model)
-        loaded = SentenceTransformer(source, device=device, local_files_only=folder.is_dir())
+        if folder.is_dir():
+            with _no_bar():
+                loaded = SentenceTransformer(str(folder), device=device, local_files_only=True)
+        else:
+            loaded = SentenceTransformer(_hub_folder(model), device=device)
     except Exception as error:
         place = folder if folder.is_dir() else "the hub or its cache"
         raise FileNotFoundError(f"embedder {model!r}: no weights to be read from {place}: {error}") from error
@@ -171,6 +174,20 @@ def _hub_folder(model: str) -> str:
         # Asked first: this fails at once where the loader would try again for a minute.
         HfApi().model_info(model, timeout=10)
         return model
+
+
+@contextmanager
+def _no_bar() -> Iterator[None]:
+    """Keep the bar of a load that takes half a second out of notebooks."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 @contextmanager
