@@ -228,6 +228,21 @@ class TestVerdicts:
         # The recomputed number's own error widens nothing here: only print can be above a ceiling.
         assert judge(row, -9.0, 1.0, recipe="as_stated", ceiling=ceiling)["verdict"] == verdict
 
+    @pytest.mark.parametrize(
+        ("row", "floor", "verdict"),
+        [
+            (made("0.42"), 0.4251, "CONTRADICTED"),
+            (made("0.42"), 0.425, "FAIL"),  # half a unit is print's own
+            (made("0.58", *FIVE), 0.7282, "CONTRADICTED"),
+            (made("0.58", *FIVE), 0.7280, "FAIL"),
+        ],
+    )
+    def test_floor(self, row: dict, floor: float, verdict: str) -> None:
+        found = judge(row, 2.0, 0.0, recipe="as_stated", floor=floor)
+        assert found["verdict"] == verdict
+        if verdict == "CONTRADICTED":
+            assert found["tolerance_from"].endswith(f"below the floor {floor:.6g}")
+
     def test_the_reader_sees_the_ceiling(self) -> None:
         row = printed(table="table1", row="AGNews", column="White-PoE (Active)", epsilon=16.0)
         found = judge(row, 4.1, 0.01, recipe="as_stated", ceiling=4.7665)

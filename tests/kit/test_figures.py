@@ -1,5 +1,7 @@
 """Figures: drawn from what is saved beside them, the same bytes each time, fonts embedded, clear errors."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,10 +114,27 @@ def test_every_plot_draws_and_redraws(plot, columns, labels, monkeypatch, tmp_pa
     assert labels["x"] in figures.redraw("p/f", tmp_path / "figures", "svg").read_text()
 
 
+@pytest.mark.parametrize(
+    ("venue", "column", "inches"),
+    # Text widths of the style files: ICML 3.25 and 6.75 in, NeurIPS 5.5 in (one column).
+    [("icml2024", "single", 3.25), ("icml2024", "double", 6.75), ("neurips2024", "single", 5.5)],
+)
+def test_a_venue_sets_the_width_of_the_page(saved, venue, column, inches):
+    path = figures.redraw("paper/curve", saved, "pdf", venue, column)
+    assert path.name == f"curve.{venue}-{column}.pdf"
+    (box,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) [\d.]+ \]", path.read_bytes())
+    assert float(box) == pytest.approx(72 * inches, abs=0.1)
+    assert b"/CIDFontType2" in path.read_bytes()
+
+
 def test_unknown_names(saved, numbers):
     with pytest.raises(ValueError, match="figure must be one of .*paper/curve.*got 'paper/cruve'"):
         figures.redraw("paper/cruve", saved)
     with pytest.raises(ValueError, match="format must be one of 'pdf', 'png', 'svg', got 'eps'"):
         figures.redraw("paper/curve", saved, "eps")
+    with pytest.raises(ValueError, match="venue must be one of .*'neurips2024'.*got 'nips'"):
+        figures.redraw("paper/curve", saved, "pdf", "nips")
+    with pytest.raises(ValueError, match="column must be one of 'single', 'double'"):
+        figures.redraw("paper/curve", saved, "pdf", "icml2024", "triple")
     with pytest.raises(ValueError, match="plot must be one of"):
         figures.save("paper/curve", numbers, "pie")

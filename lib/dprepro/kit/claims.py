@@ -77,6 +77,7 @@ def judge(
     verdict: str | None = None,
     reason: str = "",
     ceiling: float | None = None,
+    floor: float | None = None,
 ) -> dict[str, Any]:
     """Lay a recomputed number beside a printed one and return the row of the ledger.
 
@@ -98,9 +99,9 @@ def judge(
     reason : str
         Needed for STAND-IN (`verdicts.check_stand_in` says what it holds) and for NOT-RUN (what is missing,
         and the command that would run it).
-    ceiling : float, optional
-        A value that no run of the method exceeds. A printed number above it by more than its own spread and
-        rounding allow is CONTRADICTED.
+    ceiling, floor : float, optional
+        Values that no run of the method exceeds, or stays below. A printed number beyond one by more than its
+        own spread and rounding allow is CONTRADICTED.
 
     Returns
     -------
@@ -123,8 +124,9 @@ def judge(
         )
     verdict = _given_verdict(verdict, recipe, dash=row["value_printed"] == "")
     computed = verdict is None and recipe != "valid"
-    if ceiling is not None and not (computed and math.isfinite(ceiling)):
-        raise ValueError(f"ceiling must be finite and go with a computed verdict, got {ceiling!r}")
+    for name, limit in (("ceiling", ceiling), ("floor", floor)):
+        if limit is not None and not (computed and math.isfinite(limit)):
+            raise ValueError(f"{name} must be finite and go with a computed verdict, got {limit!r}")
     if verdict == "NOT-RUN" and (recomputed is not None or not reason.strip()):
         raise ValueError(
             "reason must say what is missing and the command that would run it, and recomputed be None, "
@@ -134,7 +136,7 @@ def judge(
         verdicts.check_stand_in(reason, row["paper"], set(load_claims()["id"]))
     value, error = _recomputed(recomputed, recomputed_se, optional=verdict is not None)
     if computed:
-        decision = verdicts.decide(row, value, error, ceiling)
+        decision = verdicts.decide(row, value, error, ceiling, floor)
     else:
         decision = verdicts.Decision(verdict or "", math.nan, "")
     found = [value, error, recipe, decision.tolerance, decision.tolerance_from, decision.verdict, reason, ""]

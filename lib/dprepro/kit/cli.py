@@ -80,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     figure = add("figure", _figure, "draw one figure again from its saved numbers")
     figure.add_argument("name")
     figure.add_argument("--format", choices=("pdf", "png", "svg"), default="pdf")
+    figure.add_argument("--venue", help="width and font sizes of a venue, such as neurips2024 or icml2024")
+    figure.add_argument("--column", choices=("single", "double"), default="single")
     table = add("table", _table, "print one table of the ledger")
     table.add_argument("name", help="such as snapaudit/table1")
     table.add_argument("--format", choices=("latex", "html", "csv"), default="latex")
@@ -150,7 +152,8 @@ def _rebuild(options: argparse.Namespace) -> None:
 def _figure(options: argparse.Namespace) -> None:
     from dprepro.kit import figures
 
-    print(os.path.relpath(figures.redraw(options.name, form=options.format)))
+    path = figures.redraw(options.name, form=options.format, venue=options.venue, column=options.column)
+    print(os.path.relpath(path))
 
 
 def _table(options: argparse.Namespace) -> None:

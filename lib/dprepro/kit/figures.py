@@ -5,7 +5,9 @@ byte-stable for one version of matplotlib (no creation date, fixed ids in SVG), 
 and LaTeX is never needed.
 """
 
+import inspect
 import json
+import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -65,7 +67,9 @@ def save(name: str, numbers: pd.DataFrame, plot: str, **labels: str) -> Image:
     return Image(data=(folder / f"{name}.png").read_bytes())
 
 
-def redraw(name: str, folder: Path = FIGURES, form: str = "pdf") -> Path:
+def redraw(
+    name: str, folder: Path = FIGURES, form: str = "pdf", venue: str | None = None, column: str = "single"
+) -> Path:
     """Draw a saved figure again from its numbers.
 
     Parameters
@@ -75,6 +79,11 @@ def redraw(name: str, folder: Path = FIGURES, form: str = "pdf") -> Path:
     folder : Path
         Where its CSV and JSON lie, and where the file is written.
     form : {"pdf", "png", "svg"}
+    venue : str, optional
+        Such as "neurips2024" or "icml2024" (tueplots knows them): its column width and font sizes, and a file
+        name that says so.
+    column : {"single", "double"}
+        One column or the whole text width; the same at venues with one column.
 
     Returns
     -------
@@ -84,7 +93,7 @@ def redraw(name: str, folder: Path = FIGURES, form: str = "pdf") -> Path:
     Raises
     ------
     ValueError
-        For an unknown format or an unknown figure; the message lists those there are.
+        For an unknown format, venue, column or figure; the message lists those there are.
     """
     one_of("format", form, FORMATS)
     if not (folder / f"{name}.json").is_file():
@@ -92,12 +101,25 @@ def redraw(name: str, folder: Path = FIGURES, form: str = "pdf") -> Path:
         raise ValueError(f"figure must be one of {known}, got {name!r}; `dprepro figures` redraws them all")
     saved = json.loads((folder / f"{name}.json").read_text())
     numbers = pd.read_csv(folder / f"{name}.csv")
-    with mpl.rc_context(STYLE):
+    page = {} if venue is None else _page(venue, column)
+    width = page["figure.figsize"][0] if page else None
+    with mpl.rc_context(STYLE | {key: size for key, size in page.items() if key.endswith("size")}):
         figure = Figure(layout="constrained")
-        PLOTS[saved["plot"]](figure, numbers, **saved["labels"])
+        PLOTS[saved["plot"]](figure, numbers, width=width, **saved["labels"])
         stream = BytesIO()
         date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[form]
         figure.savefig(stream, format=form, dpi=120, metadata=date)
-    target = folder / f"{name}.{form}"
+    target = folder / (f"{name}.{form}" if venue is None else f"{name}.{venue}-{column}.{form}")
     write_atomic(target, stream.getvalue())
     return target
+
+
+def _page(venue: str, column: str) -> dict[str, Any]:
+    """Return a venue's figure size and font sizes as matplotlib settings."""
+    from tueplots import bundles
+
+    known = sorted(name for name in dir(bundles) if re.fullmatch(r"[a-z]+20\d\d", name))
+    bundle = getattr(bundles, one_of("venue", venue, known))
+    wanted = {"single": "half", "double": "full"}[one_of("column", column, ("single", "double"))]
+    two_columns = "column" in inspect.signature(bundle).parameters
+    return dict(bundle(usetex=False, **({"column": wanted} if two_columns else {})))

@@ -26,7 +26,7 @@ CYCLE: list[dict[str, Any]] = [
 ]
 
 
-def audited_against_claimed(figure: Figure, numbers: pd.DataFrame) -> None:
+def audited_against_claimed(figure: Figure, numbers: pd.DataFrame, *, width: float | None = None) -> None:
     """Audited against claimed epsilon, a column of axes for each panel; below, the share of the ceiling.
 
     Parameters
@@ -35,9 +35,11 @@ def audited_against_claimed(figure: Figure, numbers: pd.DataFrame) -> None:
     numbers : DataFrame
         Columns panel, series (printed, inferred, as stated, valid), epsilon (claimed), audited, error
         (half the length of its bar; may be missing), ceiling (the exact epsilon of the mechanism).
+    width : float, optional
+        Of the page's column, in inches; by default what the panels need.
     """
     panels = list(dict.fromkeys(numbers["panel"]))
-    figure.set_size_inches(1.9 * len(panels), 4.2)
+    _resize(figure, 1.9 * len(panels), 4.2, width)
     axes = figure.subplots(2, len(panels), sharex=True, sharey="row", height_ratios=[3, 2], squeeze=False)
     for (upper, lower), panel in zip(axes.T, panels, strict=True):
         rows = numbers[numbers["panel"] == panel]
@@ -66,7 +68,7 @@ def audited_against_claimed(figure: Figure, numbers: pd.DataFrame) -> None:
             if label not in labels:
                 handles.append(handle)
                 labels.append(label)
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    _legend(figure, handles, labels)
 
 
 def _points(
@@ -77,7 +79,14 @@ def _points(
 
 
 def curves(
-    figure: Figure, numbers: pd.DataFrame, *, x: str, y: str, xscale: str = "linear", yscale: str = "linear"
+    figure: Figure,
+    numbers: pd.DataFrame,
+    *,
+    x: str,
+    y: str,
+    xscale: str = "linear",
+    yscale: str = "linear",
+    width: float | None = None,
 ) -> None:
     """Lines with bands, one axes a panel.
 
@@ -90,10 +99,12 @@ def curves(
     x, y : str
         Axis labels.
     xscale, yscale : {"linear", "log"}
+    width
+        As in `audited_against_claimed`.
     """
     numbers = numbers if "panel" in numbers else numbers.assign(panel="")
     panels = list(dict.fromkeys(numbers["panel"]))
-    figure.set_size_inches(max(3.6, 2.7 * len(panels)), 2.9)
+    _resize(figure, max(3.6, 2.7 * len(panels)), 2.9, width)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     names = [name for name in dict.fromkeys(numbers["series"]) if not name.startswith(("exact", "claimed"))]
     styles = dict(zip(names, itertools.cycle(CYCLE), strict=False))
@@ -105,11 +116,12 @@ def curves(
                 axis.fill_between(part["x"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0)
         axis.set(title=panel, xlabel=x, xscale=xscale, yscale=yscale)
     axes[0].set_ylabel(y)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)))
+    _legend(figure, *axes[0].get_legend_handles_labels())
 
 
-def dots(figure: Figure, numbers: pd.DataFrame, *, x: str, xscale: str = "linear") -> None:
+def dots(
+    figure: Figure, numbers: pd.DataFrame, *, x: str, xscale: str = "linear", width: float | None = None
+) -> None:
     """One line of dots for each label, a mark for each series.
 
     Parameters
@@ -120,9 +132,11 @@ def dots(figure: Figure, numbers: pd.DataFrame, *, x: str, xscale: str = "linear
     x : str
         Axis label.
     xscale : {"linear", "log"}
+    width
+        As in `audited_against_claimed`.
     """
     labels = list(dict.fromkeys(numbers["label"]))
-    figure.set_size_inches(4.2, 0.9 + 0.3 * len(labels))
+    _resize(figure, 4.2, 0.9 + 0.3 * len(labels), width)
     axis = figure.subplots()
     for (name, part), style in zip(
         numbers.groupby("series", sort=False), itertools.cycle(CYCLE), strict=False
@@ -132,7 +146,18 @@ def dots(figure: Figure, numbers: pd.DataFrame, *, x: str, xscale: str = "linear
     axis.set(xlabel=x, xscale=xscale, yticks=range(len(labels)), yticklabels=labels)
     axis.invert_yaxis()
     axis.grid(axis="y", linewidth=0.3)
-    figure.legend(loc="outside lower center", ncols=3)
+    _legend(figure, *axis.get_legend_handles_labels())
+
+
+def _resize(figure: Figure, natural_width: float, height: float, width: float | None) -> None:
+    # A narrower page keeps the proportions, but no flatter than 0.55: text does not shrink with it.
+    width = width or natural_width
+    figure.set_size_inches(width, max(height * width / natural_width, min(height, 0.55 * width)))
+
+
+def _legend(figure: Figure, handles: list[Any], labels: list[str]) -> None:
+    fitting = int(figure.get_size_inches()[0] // 1.25)
+    figure.legend(handles, labels, loc="outside lower center", ncols=max(1, min(fitting, len(labels))))
 
 
 PLOTS: dict[str, Callable[..., None]] = {

@@ -4,12 +4,13 @@ All of it comes from accepted runs of the laptop profile, so it belongs to the c
 """
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 
-from dprepro.base.kernel import KERNELSPEC
+from dprepro.base.kernel import KERNELSPEC, kernel_manager
 from dprepro.base.paths import NOTEBOOKS, ROOT
 from dprepro.base.store import write_atomic
 from dprepro.kit import batch
@@ -33,9 +34,9 @@ def stored_outputs() -> None:
         _store(notebook.path, {cell["id"]: cell for cell in executed.cells if cell.cell_type == "code"})
     index = NOTEBOOKS / "index.ipynb"
     opened = nbformat.read(index, as_version=4)
-    NotebookClient(opened, kernel_name="python3", timeout=120, record_timing=False).execute(
-        cwd=str(NOTEBOOKS)
-    )
+    with tempfile.TemporaryDirectory() as private:
+        client = NotebookClient(opened, km=kernel_manager(Path(private)), timeout=120, record_timing=False)
+        client.execute(cwd=str(NOTEBOOKS))
     _store(index, {cell["id"]: cell for cell in opened.cells if cell.cell_type == "code"})
 
 

@@ -50,6 +50,7 @@ def decide(
     recomputed: float,
     recomputed_se: float,
     ceiling: float | None = None,
+    floor: float | None = None,
 ) -> Decision:
     """Return MATCH, PASS, FAIL or CONTRADICTED for one printed number.
 
@@ -61,9 +62,9 @@ def decide(
         recomputed -+ 1.96 `recomputed_se` (PASS), by one (FAIL) or by none (CONTRADICTED).
     recomputed, recomputed_se : float
         The recomputed number and its Monte Carlo standard error, 0 if it has none.
-    ceiling : float, optional
-        A value that no run of the method exceeds. A printed number above it by more than its own spread and
-        rounding allow is CONTRADICTED, whatever was recomputed.
+    ceiling, floor : float, optional
+        Values that no run of the method exceeds, or stays below. A printed number beyond one by more than its
+        own spread and rounding allow is CONTRADICTED, whatever was recomputed.
 
     Returns
     -------
@@ -84,9 +85,11 @@ def decide(
     printed_se = standard_error(printed_row["spread"], spread_is)
     parts = [spread_is] if printed_se > 0 else []
     allowed = 2 * printed_se + rounding
+    source = " + ".join([*parts, "rounding"])
     if ceiling is not None and not _at_most(printed - allowed, ceiling):
-        source = " + ".join([*parts, "rounding"])
         return Decision("CONTRADICTED", allowed, f"{source}, above the ceiling {ceiling:.6g}")
+    if floor is not None and not _at_most(floor, printed + allowed):
+        return Decision("CONTRADICTED", allowed, f"{source}, below the floor {floor:.6g}")
     tolerance = 2 * math.hypot(printed_se, recomputed_se) + rounding
     parts += ["Monte Carlo error"] if recomputed_se > 0 else []
     difference = abs(printed - recomputed)

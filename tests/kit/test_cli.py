@@ -1,0 +1,160 @@
+"""The command line: each command reaches its room, errors become one line, Ctrl-C loses nothing."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from dprepro.kit import batch, claims, cli, ledger, refresh
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Record what the commands call instead of doing it."""
+    found = []
+    summary = SimpleNamespace(failed=[])
+
+    def record(name, result=None):
+        def stand_in(*arguments, **options):
+            found.append((name, arguments, options))
+            return result
+
+        return stand_in
+
+    monkeypatch.setattr(batch, "run", record("run", summary))
+    monkeypatch.setattr(ledger, "gather", record("gather"))
+    monkeypatch.setattr(refresh, "collect_figures", record("figures"))
+    monkeypatch.setattr(refresh, "stored_outputs", record("stored"))
+    monkeypatch.setattr(refresh, "readme_headline", record("readme"))
+    monkeypatch.setattr(cli.subprocess, "call", record("process", 0))
+    return SimpleNamespace(found=found, summary=summary, names=lambda: [name for name, *_ in found])
+
+
+def test_run_passes_its_options_on_and_gathers(calls):
+    assert cli.main(["run", "--profile", "smoke", "--only", "snapaudit/*", "--jobs", "1", "--force"]) == 0
+    assert calls.found[0][1] == ("smoke", "snapaudit/*", 1, True)
+    assert calls.found[1] == ("gather", ("smoke",), {})
+
+
+def test_a_failed_notebook_is_an_exit_status(calls):
+    calls.summary.failed.append("snapaudit/table1_classification")
+    assert cli.main(["run"]) == 1
+    assert cli.main(["reproduce"]) == 1
+
+
+def test_reproduce_runs_gathers_draws_and_prints(calls, capsys):
+    assert cli.main(["reproduce"]) == 0
+    assert calls.names() == ["run", "gather", "figures"]
+    printed = capsys.readouterr().out
+    assert "Printed numbers were taken from published summaries" in printed
+    assert "ledger.html" in printed
+
+
+def test_notebooks_stores_only_complete_runs(calls):
+    calls.summary.failed.append("x")
+    assert cli.main(["notebooks"]) == 1
+    assert "stored" not in calls.names()
+    calls.summary.failed.clear()
+    assert cli.main(["notebooks"]) == 0
+    assert calls.names()[-2:] == ["stored", "readme"]
+
+
+def test_figures_go_into_the_repository(calls):
+    from dprepro.base.paths import FIGURES
+
+    assert cli.main(["figures"]) == 0
+    assert calls.found[-1][1] == (FIGURES,)
+
+
+def test_test_runs_every_step_and_fails_if_one_does(calls, monkeypatch, capsys):
+    assert cli.main(["test"]) == 0
+    tools = [arguments[0][2] for _, arguments, _ in calls.found]
+    assert tools == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
+    assert calls.found[-2][1][0][3:] == ["notebooks", *cli.NBVAL]
+    monkeypatch.setattr(cli.subprocess, "call", lambda command, **_: int("mypy" in command))
+    assert cli.main(["test"]) == 1
+    assert "FAILED: mypy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["lab", "bench"])
+def test_commands_that_start_a_process(calls, command):
+    assert cli.main([command]) == 0
+    assert calls.names() == ["process"]
+
+
+def test_ledger_commands(capsys):
+    assert cli.main(["ledger", "--paper", "lesson"]) == 0
+    assert "lesson" in capsys.readouterr().out
+    assert cli.main(["ledger", "--claims", "--paper", "cape"]) == 0
+    assert "cape-01" in capsys.readouterr().out
+    assert cli.main(["ledger", "--class", "DASH"]) == 0
+    assert cli.main(["table", "snapaudit/table4", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.count("\n") >= 12
+
+
+def test_list_names_what_there_is(capsys):
+    assert cli.main(["list"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("snapaudit/table1_classification", "snapaudit_rivals", "cape/table1"):
+        assert name in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ledger", "--paper", "snap"], "paper must be one of .* got 'snap'"),
+        (["ledger", "--class", "GOOD"], "cls must be one of .* got 'GOOD'"),
+        (["table", "snapaudit/table9"], "got 'snapaudit/table9'"),
+        (["figure", "nothing"], "figure must be one of .* got 'nothing'"),
+        (["rebuild", "nothing"], "no saved result 'nothing'"),
+        (["run", "--only", "nothing*"], "no notebook matches 'nothing"),
+        (["run", "--jobs", "0"], "jobs must be at least 1, got 0"),
+    ],
+)
+def test_bad_arguments_are_one_line(arguments, message, capsys):
+    assert cli.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("dprepro: ")
+    import re
+
+    assert re.search(message, error), error
+
+
+@pytest.mark.parametrize("arguments", [[], ["runn"], ["run", "--profile", "huge"]])
+def test_unknown_commands_and_choices(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(arguments)
+    assert "usage: dprepro" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DPREPRO_BUILD", str(tmp_path / "file" / "build"))
+    assert cli.main(["run", "--profile", "smoke"]) == 2
+    assert "DPREPRO_BUILD" in capsys.readouterr().err
+
+
+def test_interrupt(monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(claims, "load_ledger", interrupted)
+    assert cli.main(["ledger"]) == 130
+    assert "goes on from there" in capsys.readouterr().err
+
+
+def test_clean_deletes_what_was_built_and_nothing_else(monkeypatch, tmp_path):
+    for name in ("build/laptop", ".mypy_cache", ".venv", "data"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setenv("DPREPRO_BUILD", str(tmp_path / "build"))
+    assert cli.main(["clean"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".venv", "data"]
+
+
+def test_headline_of_an_empty_ledger_counts_every_number(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("DPREPRO_BUILD", str(tmp_path))
+    assert cli.main(["ledger"]) == 0
+    assert "515" in capsys.readouterr().out
+    assert isinstance(claims.load_ledger(tmp_path), pd.DataFrame)
