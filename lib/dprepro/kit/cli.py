@@ -201,6 +201,7 @@ def _test(options: argparse.Namespace) -> int:
         "notebooks": ("-m", "pytest", "notebooks", *NBVAL),
         "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
     }
+    shutil.rmtree(build_dir() / "nbval", ignore_errors=True)
     failed = []
     for name, command in steps.items():
         print(f"\n== {name}", flush=True)

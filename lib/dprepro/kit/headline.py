@@ -69,10 +69,10 @@ def fails(ledger: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         Columns paper, table, recipe (as_stated, inferred), judged (rows with a computed verdict), FAIL,
         CONTRADICTED, by chance (`verdicts.chance_fails`). A row that repeats a number of another table
-        (its reason starts with "repeats") is not counted again.
+        (its reason says "repeats table ...") is not counted again.
     """
     counted = ledger[ledger["recipe"].isin(COUNTED) & ledger["verdict"].isin(verdicts.COMPUTED)]
-    counted = counted[~counted["reason"].str.startswith("repeats ")]
+    counted = counted[~counted["reason"].str.contains("repeats table")]
     found = []
     for (paper, table, recipe), group in counted.groupby(["paper", "table", "recipe"], sort=False):
         outside = [int((group["verdict"] == verdict).sum()) for verdict in ("FAIL", "CONTRADICTED")]

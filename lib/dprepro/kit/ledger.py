@@ -55,7 +55,7 @@ def gather(profile: str = "laptop") -> pd.DataFrame:
     """
     runs = batch.accepted(profile)
     untouched = reported.untouched()
-    ledger = _complete(_judged(runs, "rows.csv", rows.LEDGER), untouched, rows.number_key)
+    ledger = complete(_judged(runs, "rows.csv", rows.LEDGER), untouched, rows.number_key)
     as_printed = ["value_printed", "spread_printed", "spread_is", "source"]
     key = rows.number_key(ledger)
     now = untouched.set_index(rows.number_key(untouched)).loc[key, as_printed]
@@ -66,7 +66,7 @@ def gather(profile: str = "laptop") -> pd.DataFrame:
             f"{notebook}: {number} differs from what data/reported holds; run the notebook again"
         )
     judged_claims = _judged(runs, "claims.csv", rows.CLAIM_LEDGER)
-    all_claims = _complete(judged_claims, reported.untouched_claims(), itemgetter("id"))
+    all_claims = complete(judged_claims, reported.untouched_claims(), itemgetter("id"))
     folder = paths.build_dir() / "smoke" if profile == "smoke" else paths.build_dir()
     rows.write_rows(folder / "ledger.csv", ledger, rows.LEDGER)
     rows.write_rows(folder / "claims.csv", all_claims, rows.CLAIM_LEDGER)
@@ -83,10 +83,25 @@ def _judged(runs: Sequence[batch.Accepted], file: str, columns: Sequence[str]) -
     return found
 
 
-def _complete(
+def complete(
     judged: Sequence[pd.DataFrame], untouched: pd.DataFrame, key: Callable[[pd.DataFrame], pd.Series]
 ) -> pd.DataFrame:
-    """Return all rows in the order of data/reported, with those of `untouched` whose key nobody judged."""
+    """Return all rows in the order of data/reported, with those of `untouched` whose key nobody judged.
+
+    Parameters
+    ----------
+    judged : sequence of DataFrame
+        Rows of the notebooks, with the notebook's name in the column `notebook`.
+    untouched : DataFrame
+        `claims.untouched` or `claims.untouched_claims`.
+    key : callable
+        Frame to the Series that says what each row is about.
+
+    Raises
+    ------
+    ValueError
+        For a row about nothing in `untouched`, or two that judge the same under one recipe.
+    """
     found = pd.concat([*judged, untouched], ignore_index=True)
     name, by_notebook = key(found), found["notebook"] != ""
     place = {known: position for position, known in enumerate(key(untouched))}
@@ -133,10 +148,11 @@ def ledger_text(paper: str | None = None, cls: str | None = None, claims: bool =
         return _claims_text(frame)
     if cls is not None:
         return _rows_text(frame[classes(frame) == cls])
-    return _headline_text(frame) if paper is None else f"{_headline_text(frame)}\n\n{_rows_text(frame)}"
+    return headline_text(frame) if paper is None else f"{headline_text(frame)}\n\n{_rows_text(frame)}"
 
 
-def _headline_text(ledger: pd.DataFrame) -> str:
+def headline_text(ledger: pd.DataFrame) -> str:
+    """Return the counts of each class by table and paper, and the FAILs beside those that chance would give."""
     counts = headline(ledger)
     total = counts.groupby(level="paper").sum()
     lines = [[*names, *map(_count, row)] for names, *row in counts.itertuples()]
