@@ -351,11 +351,6 @@ class TestPage:
 
 
 class TestTables:
-    def test_fixed_width_by_hand(self) -> None:
-        text = tables.fixed_width(["a", "two\nlines"], [["xyz", "1"], ["y", "22"]], left=("a",))
-        assert text == "       two\na    lines\n---  -----\nxyz      1\ny       22"
-        assert tables.fixed_width(["a", "b"], []) == "a  b\n-  -"
-
     def test_verdict_table_by_hand(self) -> None:
         rows = [
             judge(printed(0), 0.5523, 0.00123, recipe="inferred"),

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dprepro.base import paths, store
 from dprepro.base.check import one_of
+from dprepro.base.tabular import fixed_width
 from dprepro.kit import batch, rows, tables
 from dprepro.kit import claims as reported
 from dprepro.kit.headline import CLASSES, classes, fails, headline
@@ -160,13 +161,13 @@ def headline_text(ledger: pd.DataFrame) -> str:
     if len(total) > 1:
         lines.append(["all", "", *map(_count, counts.sum())])
     headings = [name.replace(" fails or ", "\nfails or\n").replace("N h", "N\nh") for name in counts.columns]
-    text = [SOURCES, "", tables.fixed_width(["paper", "table", *headings], lines, left=("paper", "table"))]
+    text = [SOURCES, "", fixed_width(["paper", "table", *headings], lines, left=("paper", "table"))]
     missed = fails(ledger)
     if len(missed):
         cells = missed.assign(**{"by chance": missed["by chance"].map("{:.1f}".format)}).astype(str)
         text += ["", "FAILs, and how many chance alone would give if the recipe were exactly right:", ""]
         left = ("paper", "table", "recipe")
-        text.append(tables.fixed_width(list(cells.columns), cells.to_numpy().tolist(), left))
+        text.append(fixed_width(list(cells.columns), cells.to_numpy().tolist(), left))
     return "\n".join(text)
 
 
@@ -188,7 +189,7 @@ def _claims_text(frame: pd.DataFrame) -> str:
         n = "" if pd.isna(row["n"]) else f"{row['n']:.0f}"
         cells.append([row["id"], row["verdict"], _effect(row), n, row["claim"]])
     headings = ["id", "verdict", "effect", "n", "claim"]
-    return tables.fixed_width(headings, cells, left=("id", "verdict", "claim"))
+    return fixed_width(headings, cells, left=("id", "verdict", "claim"))
 
 
 def _effect(row: dict[Any, Any]) -> str:

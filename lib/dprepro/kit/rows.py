@@ -5,7 +5,6 @@ how far it was rounded. So a row holds them as text (`value_printed`) beside the
 holds the text, and both come back when it is read.
 """
 
-import csv
 import re
 from collections.abc import Sequence
 from decimal import Decimal
@@ -14,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from dprepro.base import store
+from dprepro.base.tabular import read_records
 from dprepro.kit.verdicts import NUMBER, SPREADS
 
 PRINTED = ["paper", "table", "row", "column", "epsilon", "value", "spread", "spread_is", "source"]
@@ -32,7 +32,7 @@ _FLOATS |= {"effect", "low", "high", "n"}
 
 def read_printed(path: Path) -> pd.DataFrame:
     """Read one file of printed numbers; ValueError names the first malformed line."""
-    found = _read(path, PRINTED)
+    found = read_records(path, PRINTED)
     for line, record in found:
         if problem := _problem(record, path.stem):
             raise ValueError(f"{path}, line {line}: {problem}")
@@ -48,7 +48,7 @@ def read_printed(path: Path) -> pd.DataFrame:
 def read_claims(path: Path) -> pd.DataFrame:
     """Read the claims in words; ValueError names the first malformed line."""
     found = {}
-    for line, record in _read(path, CLAIM):
+    for line, record in read_records(path, CLAIM):
         name, paper, *_ = record
         if not all(record) or not name.startswith(f"{paper}-") or name in found:
             raise ValueError(
@@ -60,7 +60,7 @@ def read_claims(path: Path) -> pd.DataFrame:
 
 def read_rows(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Read what `write_rows` wrote: numbers as floats, printed digits beside them, the rest as text."""
-    return _with_floats([record for _, record in _read(path, columns)], columns)
+    return _with_floats([record for _, record in read_records(path, columns)], columns)
 
 
 def write_rows(path: Path, frame: pd.DataFrame, columns: Sequence[str]) -> Path:
@@ -81,22 +81,6 @@ def number_key(frame: pd.DataFrame) -> pd.Series:
 
 def _short(epsilon: float) -> str:
     return "" if pd.isna(epsilon) else f"{epsilon:g}"
-
-
-def _read(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """Return the records below the header, each with the line at which it ends."""
-    with open(path, encoding="utf-8", newline="") as stream:
-        reader = csv.reader(stream, strict=True)
-        try:
-            header, *found = [(reader.line_num, record) for record in reader] or [(1, [])]
-        except csv.Error as error:
-            raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
-    if header[1] != list(columns):
-        raise ValueError(f"{path}, line 1: the columns must be {','.join(columns)}, got {header[1]}")
-    for line, record in found:
-        if len(record) != len(columns):
-            raise ValueError(f"{path}, line {line}: needs {len(columns)} fields, got {len(record)}")
-    return found
 
 
 def _with_floats(records: Sequence[Sequence[str]], columns: Sequence[str]) -> pd.DataFrame:

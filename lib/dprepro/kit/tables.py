@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from dprepro.base.check import one_of
+from dprepro.base.tabular import fixed_width
 from dprepro.kit.rows import LEDGER
 
 FORMATS = ("latex", "html", "csv")
@@ -72,36 +73,6 @@ def side_by_side(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> str:
     wide = shown.pivot_table(index=keys, columns="recipe", values="found", aggfunc="first", sort=False)
     cells = wide[recipes].fillna("-").reset_index()
     return fixed_width(list(cells.columns), cells.to_numpy().tolist(), left=("row", "column", *recipes))
-
-
-def fixed_width(headings: Sequence[str], cells: Sequence[Sequence[str]], left: Sequence[str] = ()) -> str:
-    """Return text with aligned columns.
-
-    Parameters
-    ----------
-    headings : sequence of str
-        May hold line ends; all headings end on the same line.
-    cells : sequence of sequences of str
-        One inner sequence for each line.
-    left : sequence of str
-        Headings of the columns aligned to the left; the others are aligned to the right.
-
-    Returns
-    -------
-    str
-        A rule under the headings, no blanks at line ends, no line end after the last line.
-    """
-    height = max(heading.count("\n") for heading in headings) + 1
-    stacked = [[""] * (height - heading.count("\n") - 1) + heading.split("\n") for heading in headings]
-    columns = list(zip(*cells, strict=True)) if cells else [()] * len(headings)
-    widths = [max(map(len, [*top, *column])) for top, column in zip(stacked, columns, strict=True)]
-    top_lines = list(zip(*stacked, strict=True))
-    lines = [*top_lines, ["-" * width for width in widths], *cells]
-    pad = [str.ljust if heading in left else str.rjust for heading in headings]
-    aligned = (
-        [put(cell, width) for put, cell, width in zip(pad, line, widths, strict=True)] for line in lines
-    )
-    return "\n".join("  ".join(line).rstrip() for line in aligned)
 
 
 def table(name: str, format: str, ledger: pd.DataFrame) -> str:
