@@ -1,0 +1,41 @@
+"""Looks at the rows that the nbval run has just left: `dprepro test` calls it after nbval, by name.
+
+Not collected with the other tests, because those rows are there only after nbval.
+"""
+
+import pandas as pd
+import pytest
+
+from dprepro.base.paths import ROOT, build_dir
+from dprepro.kit import batch, claims, ledger, rows
+from dprepro.kit.refresh import split_readme
+
+FILES = {n.name: build_dir() / "nbval" / f"{n.name}.out" / "rows.csv" for n in batch.discover()}
+# Rows within three Monte Carlo errors of the edge of their verdict, each with the reason why it may stay there.
+NEAR_THE_EDGE: dict[tuple[str, str, str, float], str] = {}
+
+
+@pytest.fixture(scope="module")
+def judged():
+    left = {name: path for name, path in FILES.items() if path.exists()}
+    # A notebook that saves rows must have left some; guides and ablations judge no printed number.
+    saving = {n.name for n in batch.discover() if "claims.save(" in n.path.read_text(encoding="utf-8")}
+    assert left.keys() == saving, "nbval left no rows of these, or stale ones"
+    return [rows.read_rows(path, rows.LEDGER).assign(notebook=name) for name, path in left.items()]
+
+
+def test_readme_shows_the_headline_of_these_rows(judged):
+    headline = ledger.headline_text(ledger.complete(judged, claims.untouched(), rows.number_key))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert split_readme(readme)[1] == headline, "run `python -m dprepro notebooks`"
+
+
+def test_verdicts_do_not_depend_on_the_seed(judged):
+    simulated = pd.concat(judged)
+    simulated = simulated[(simulated["recomputed_se"] > 0) & simulated["verdict"].isin(["PASS", "FAIL"])]
+    assert len(simulated)
+    difference = (simulated["value"] - simulated["recomputed"]).abs()
+    margin = (simulated["tolerance"] - difference).abs() / simulated["recomputed_se"]
+    keys = simulated[["paper", "row", "column", "epsilon"]].itertuples(index=False, name=None)
+    near = {key: round(m, 1) for key, m in zip(keys, margin, strict=True) if m < 3}
+    assert near.keys() == NEAR_THE_EDGE.keys(), near

@@ -1,0 +1,27 @@
+"""README: the example runs and prints what the text says, links resolve, the headline is there."""
+
+import re
+
+from dprepro.base.paths import ROOT
+from dprepro.kit.refresh import split_readme
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example_prints_what_the_text_says(capsys):
+    code = re.search(r"<!-- example: run by the tests -->\n```python\n(.*?)```", README, re.S)[1]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    exec(code, {})
+    printed = capsys.readouterr().out.strip()
+    assert f"prints `{printed}`" in " ".join(README.split())
+
+
+def test_relative_links_resolve():
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if not link.startswith("http")]
+    assert len(links) > 5
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_headline_is_the_one_of_a_run():
+    headline = split_readme(README)[1]
+    assert re.search(r"^snapaudit +table1 +60 ", headline, re.M)

@@ -1,0 +1,22 @@
+"""Every saved result fits the code that made it, and an item drawn at random comes out again at full size."""
+
+import random
+
+import numpy as np
+import pytest
+
+from dprepro.base import results
+
+
+@pytest.mark.parametrize("name", results.names())
+def test_a_random_item_comes_out_again(name):
+    saved = results.load(name)
+    key = random.choice(list(saved))
+    again = results.recompute(name, key)
+    assert again.keys() == saved[key].keys()
+    for part, value in again.items():
+        np.testing.assert_allclose(value, saved[key][part], rtol=1e-9, err_msg=f"{name}, {key}, {part}")
+
+
+def test_there_is_a_saved_result():
+    assert results.names()
