@@ -15,7 +15,11 @@ def test_a_random_item_comes_out_again(name):
     again = results.recompute(name, key)
     assert again.keys() == saved[key].keys()
     for part, value in again.items():
-        np.testing.assert_allclose(value, saved[key][part], rtol=1e-9, err_msg=f"{name}, {key}, {part}")
+        if isinstance(value, str):
+            assert value == saved[key][part], f"{name}, {key}, {part}"
+        else:
+            # Torch's sums differ in their last bits between processors; six digits are stored.
+            np.testing.assert_allclose(value, saved[key][part], rtol=2e-6, err_msg=f"{name}, {key}, {part}")
 
 
 def test_there_is_a_saved_result():

@@ -12,7 +12,9 @@ from dprepro.kit.refresh import split_readme
 
 FILES = {n.name: build_dir() / "nbval" / f"{n.name}.out" / "rows.csv" for n in batch.discover()}
 # Rows within three Monte Carlo errors of the edge of their verdict, each with the reason why it may stay there.
-NEAR_THE_EDGE: dict[tuple[str, str, str, float], str] = {}
+NEAR_THE_EDGE: dict[tuple[str, str, str, str, float], str] = {
+    ("snapaudit", "table3", "XSum", "GS", 4.0): "1.99 +- .03 lies .031 from 2.021 and .032 are allowed",
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +38,6 @@ def test_verdicts_do_not_depend_on_the_seed(judged):
     assert len(simulated)
     difference = (simulated["value"] - simulated["recomputed"]).abs()
     margin = (simulated["tolerance"] - difference).abs() / simulated["recomputed_se"]
-    keys = simulated[["paper", "row", "column", "epsilon"]].itertuples(index=False, name=None)
+    keys = simulated[["paper", "table", "row", "column", "epsilon"]].itertuples(index=False, name=None)
     near = {key: round(m, 1) for key, m in zip(keys, margin, strict=True) if m < 3}
     assert near.keys() == NEAR_THE_EDGE.keys(), near

@@ -89,8 +89,7 @@ def test_cells_stay_short(notebook):
 @pytest.mark.parametrize("paper", ["snapaudit"])
 def test_every_table_of_a_finished_paper_has_a_notebook(paper):
     names = {notebook.name for notebook in TABLES}
-    tables = set(claims.load_reported(paper)["table"]) & {"table1"}
-    for table in tables:
+    for table in claims.load_reported(paper)["table"].unique():
         assert any(name.startswith(f"{paper}/{table}_") for name in names), table
 
 

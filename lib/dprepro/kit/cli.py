@@ -192,7 +192,10 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _test(options: argparse.Namespace) -> int:
-    # Coverage is measured on the library's own tests only: nbval stalls under it.
+    # One thread a process, as in the batch: the processes share the cores. Coverage is measured on the library's
+    # own tests only: nbval stalls under it.
+    from dprepro.base.cluster import ONE_THREAD
+
     steps = {
         "ruff check": ("-m", "ruff", "check", "."),
         "ruff format": ("-m", "ruff", "format", "--check", "."),
@@ -206,7 +209,7 @@ def _test(options: argparse.Namespace) -> int:
     for name, command in steps.items():
         print(f"\n== {name}", flush=True)
         start = time.perf_counter()
-        if _python(*command) != 0:
+        if _python(*command, **ONE_THREAD) != 0:
             failed.append(name)
         print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
     if failed:
@@ -217,8 +220,8 @@ def _test(options: argparse.Namespace) -> int:
 NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "-p", "no:cacheprovider")
 
 
-def _python(*arguments: str) -> int:
-    return subprocess.call([sys.executable, *arguments], cwd=ROOT)
+def _python(*arguments: str, **environment: str) -> int:
+    return subprocess.call([sys.executable, *arguments], cwd=ROOT, env={**os.environ, **environment})
 
 
 def _clean(options: argparse.Namespace) -> None:
