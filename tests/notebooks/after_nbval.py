@@ -35,6 +35,10 @@ def test_readme_shows_the_headline_of_these_rows(judged):
 def test_verdicts_do_not_depend_on_the_seed(judged):
     simulated = pd.concat(judged)
     simulated = simulated[(simulated["recomputed_se"] > 0) & simulated["verdict"].isin(["PASS", "FAIL"])]
+    # Where a parameter was calibrated on a printed cell, recomputed_se is mostly that calibration's, which no seed
+    # moves; the gates of those notebooks hold the Monte Carlo part alone to the same three errors.
+    calibrated = simulated["reason"].str.contains("calibrated|from White|from the white box|repeats table")
+    simulated = simulated[~calibrated]
     assert len(simulated)
     difference = (simulated["value"] - simulated["recomputed"]).abs()
     margin = (simulated["tolerance"] - difference).abs() / simulated["recomputed_se"]

@@ -201,7 +201,7 @@ def _test(options: argparse.Namespace) -> int:
         "ruff format": ("-m", "ruff", "format", "--check", "."),
         "mypy": ("-m", "mypy"),
         "tests": ("-m", "pytest", "tests", "-n", "2", "--dist", "loadscope", "--cov", "--cov-fail-under=90"),
-        "notebooks": ("-m", "pytest", "notebooks", *NBVAL),
+        "notebooks": ("-m", "pytest", "notebooks", *NBVAL, "-n", "2", "--dist", "loadscope"),
         "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
     }
     shutil.rmtree(build_dir() / "nbval", ignore_errors=True)
