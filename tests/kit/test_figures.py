@@ -127,6 +127,20 @@ def test_a_venue_sets_the_width_of_the_page(saved, venue, column, inches):
     assert b"/CIDFontType2" in path.read_bytes()
 
 
+def test_a_narrow_page_breaks_the_row_of_panels(numbers):
+    from matplotlib.figure import Figure
+
+    three = pd.concat([numbers, numbers[numbers["panel"] == "black box, active"].assign(panel="third")])
+    wide, narrow = Figure(), Figure()
+    PLOTS["audited_against_claimed"](wide, three)
+    PLOTS["audited_against_claimed"](narrow, three, width=3.25)
+    assert len({axis.get_subplotspec().colspan.start for axis in wide.axes}) == 3
+    shown = [axis for axis in narrow.axes if axis.axison]
+    assert len(shown) == 6
+    assert len({axis.get_subplotspec().colspan.start for axis in shown}) == 2
+    assert narrow.get_size_inches()[0] == 3.25
+
+
 def test_unknown_names(saved, numbers):
     with pytest.raises(ValueError, match="figure must be one of .*paper/curve.*got 'paper/cruve'"):
         figures.redraw("paper/cruve", saved)

@@ -38,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "\nInterrupted. What is finished is kept; the same command goes on from there.", file=sys.stderr
         )
         return 130
+    except BrokenPipeError:  # `dprepro ledger | head`: whoever read has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (ValueError, OSError) as error:
         print(f"dprepro: {error}", file=sys.stderr)
         return 2

@@ -39,9 +39,17 @@ def audited_against_claimed(figure: Figure, numbers: pd.DataFrame, *, width: flo
         Of the page's column, in inches; by default what the panels need.
     """
     panels = list(dict.fromkeys(numbers["panel"]))
-    _resize(figure, 1.9 * len(panels), 4.2, width)
-    axes = figure.subplots(2, len(panels), sharex=True, sharey="row", height_ratios=[3, 2], squeeze=False)
-    for (upper, lower), panel in zip(axes.T, panels, strict=True):
+    across = len(panels) if width is None else min(len(panels), max(1, int(width // 1.35)))
+    blocks = -(-len(panels) // across)
+    _resize(figure, 1.9 * across, 4.2 * blocks, width)
+    axes = figure.subplots(
+        2 * blocks, across, sharex=True, sharey="row", height_ratios=[3, 2] * blocks, squeeze=False
+    )
+    for place in range(len(panels), across * blocks):
+        for axis in axes[2 * (place // across) :][:2, place % across]:
+            axis.set_axis_off()
+    for place, panel in enumerate(panels):
+        upper, lower = axes[2 * (place // across) :][:2, place % across]
         rows = numbers[numbers["panel"] == panel]
         ceiling = rows.drop_duplicates("epsilon").sort_values("epsilon")
         upper.plot(ceiling["epsilon"], ceiling["ceiling"], color="0.6", label="exact ceiling")
@@ -59,16 +67,11 @@ def audited_against_claimed(figure: Figure, numbers: pd.DataFrame, *, width: flo
         lower.set_xlabel("claimed ε")
         ticks = sorted(rows["epsilon"].unique())
         lower.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes[0, 0].set_ylabel("audited ε")
-    axes[0, 0].set_yticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])
-    axes[1, 0].set_ylabel("share of the ceiling")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    for axis in axes[0, 1:]:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            if label not in labels:
-                handles.append(handle)
-                labels.append(label)
-    _legend(figure, handles, labels)
+    for first in range(0, 2 * blocks, 2):
+        axes[first, 0].set_ylabel("audited ε")
+        axes[first, 0].set_yticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])
+        axes[first + 1, 0].set_ylabel("share of\nthe ceiling")
+    _legend(figure)
 
 
 def _points(
@@ -116,7 +119,7 @@ def curves(
                 axis.fill_between(part["x"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0)
         axis.set(title=panel, xlabel=x, xscale=xscale, yscale=yscale)
     axes[0].set_ylabel(y)
-    _legend(figure, *axes[0].get_legend_handles_labels())
+    _legend(figure)
 
 
 def dots(
@@ -146,7 +149,7 @@ def dots(
     axis.set(xlabel=x, xscale=xscale, yticks=range(len(labels)), yticklabels=labels)
     axis.invert_yaxis()
     axis.grid(axis="y", linewidth=0.3)
-    _legend(figure, *axis.get_legend_handles_labels())
+    _legend(figure)
 
 
 def _resize(figure: Figure, natural_width: float, height: float, width: float | None) -> None:
@@ -155,9 +158,13 @@ def _resize(figure: Figure, natural_width: float, height: float, width: float | 
     figure.set_size_inches(width, max(height * width / natural_width, min(height, 0.55 * width)))
 
 
-def _legend(figure: Figure, handles: list[Any], labels: list[str]) -> None:
-    fitting = int(figure.get_size_inches()[0] // 1.25)
-    figure.legend(handles, labels, loc="outside lower center", ncols=max(1, min(fitting, len(labels))))
+def _legend(figure: Figure) -> None:
+    shown: dict[str, Any] = {}
+    for axis in figure.axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
+    columns = max(1, min(len(shown), int(figure.get_size_inches()[0] // 1.5)))
+    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=columns)
 
 
 PLOTS: dict[str, Callable[..., None]] = {
