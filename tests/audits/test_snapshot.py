@@ -333,6 +333,42 @@ def test_a_release_of_nan_is_named():
         active_audit(constant(20), Broken(1.0), n_sample=1000, rng=np.random.default_rng(0))
 
 
+def test_a_release_that_works_in_place_leaves_the_snapshot_alone():
+    class InPlace(PrivateVoting):
+        def release(self, votes, rng):
+            votes += self.sigma * rng.standard_normal(votes.shape)
+            return votes
+
+    snapshot = constant(300)
+    before = snapshot.sha256
+    audits = [passive_audit(snapshot, InPlace(4.0), rng=np.random.default_rng(0)).epsilon for _ in range(2)]
+    assert snapshot.sha256 == before
+    assert audits[0] == audits[1]
+    active_audit(snapshot, InPlace(4.0), n_sample=1000, rng=np.random.default_rng(0))
+    assert snapshot.sha256 == before
+
+
+def test_a_snapshot_owns_its_arrays():
+    rows = np.zeros((3, 2))
+    snapshot = Snapshot(rows, rows)
+    before = snapshot.sha256
+    rows[0, 0] = 1
+    assert snapshot.sha256 == before
+    with pytest.raises(ValueError, match="read-only"):
+        snapshot.with_canary[0, 0] = 1
+
+
+def test_provenance_must_be_json():
+    with pytest.raises(ValueError, match="provenance must be a mapping to JSON values"):
+        Snapshot(np.zeros((2, 1)), np.zeros((2, 1)), {"model": object()})
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 1e-5), (np.nan, 1e-5), (1.0, 1.0)])
+def test_a_claim_outside_its_domain_is_named(epsilon, delta):
+    with pytest.raises(ValueError, match="(epsilon|delta) of the mechanism must be in"):
+        active_audit(constant(20), Bare(epsilon, delta), rng=np.random.default_rng(0))
+
+
 @dataclass
 class Bare:
     epsilon: float = 1.0

@@ -45,7 +45,8 @@ class Snapshot:
     Raises
     ------
     ValueError
-        If a side has under two calls, is not two-dimensional, holds NaN or infinity, or d differs.
+        If a side has under two calls, is not two-dimensional, holds NaN or infinity, d differs, or the
+        provenance is not JSON.
     """
 
     with_canary: Array
@@ -59,12 +60,19 @@ class Snapshot:
                 raise ValueError(
                     f"{name} must have shape (n, d) with n >= 2 calls and d >= 1, got {rows.shape}"
                 )
+            # A copy of its own, read-only: neither the caller nor a release that works in place can change it.
+            rows = rows.copy()
+            rows.flags.writeable = False
             object.__setattr__(self, name, rows)
         if self.with_canary.shape[1] != self.without_canary.shape[1]:
             raise ValueError(
                 "with_canary and without_canary must have rows of one length, "
                 f"got {self.with_canary.shape[1]} and {self.without_canary.shape[1]}"
             )
+        try:
+            _json(self.provenance)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"provenance must be a mapping to JSON values, got {error}") from None
 
     @property
     def sha256(self) -> str:
@@ -220,10 +228,6 @@ def stated_ceiling(
         As in `active_audit`; the clean outputs must be constant on each side.
     chance : float
         In (0, 1).
-
-    Returns
-    -------
-    float
     """
     for name in ("with_canary", "without_canary"):
         rows = getattr(snapshot, name)
@@ -269,6 +273,8 @@ def passive_audit(
 def _trial(
     snapshot: Snapshot, mechanism: Mechanism, view: str, conversion: str | None, n_sample: int, alpha: float
 ) -> Trial:
+    in_interval("epsilon of the mechanism", mechanism.epsilon, 0.0, np.inf, closed="left")
+    in_interval("delta of the mechanism", mechanism.delta, 0.0, 1.0, closed="left")
     return Trial(
         with_canary=snapshot.with_canary,
         without_canary=snapshot.without_canary,

@@ -30,7 +30,7 @@ MASS_SHARE = 0.5  # of alpha, where the modal mass and the simulated rates are b
 
 def passive(trial: Trial, recipe: str, rng: np.random.Generator) -> Rates:
     """One release for each call: the trials are independent, so no correction for a snapshot is due."""
-    scores_in, scores_out = (trial.scores(rows, rng) for rows in trial.sides)
+    scores_in, scores_out = (trial.scores(rows.copy(), rng) for rows in trial.sides)
     return _clopper_pearson(trial, scores_in, scores_out, "same" if recipe == "inferred" else "held_out")
 
 

@@ -88,6 +88,10 @@ class Trial:
     def scores(self, clean: Array, rng: np.random.Generator) -> Array:
         """Scores of one release for each row of `clean`, shape (n,)."""
         released = np.asarray(self.mechanism.release(clean, rng))
+        if not np.isrealobj(released) or (released.dtype.kind == "f" and np.isnan(np.sum(released))):
+            raise ValueError(
+                f"release must return real numbers without NaN, got {released.dtype} with NaN or complex"
+            )
         if released.ndim == 0 or len(released) != len(clean):
             raise ValueError(
                 f"release must return a row for each of {len(clean)} clean outputs, got shape {released.shape}"

@@ -125,6 +125,15 @@ def _ledger(options: argparse.Namespace) -> None:
     from dprepro.kit import ledger
 
     print(ledger.ledger_text(paper=options.paper, cls=options.cls, claims=options.claims))
+    _warn_before_first_run()
+
+
+def _warn_before_first_run() -> None:
+    if not (build_dir() / "ledger.csv").exists():
+        print(
+            f"No run yet ({_shown('ledger.csv')} is missing): `make reproduce` fills the ledger.",
+            file=sys.stderr,
+        )
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -163,6 +172,7 @@ def _table(options: argparse.Namespace) -> None:
     from dprepro.kit import claims, tables
 
     print(tables.table(options.name, options.format, claims.load_ledger()))
+    _warn_before_first_run()
 
 
 def _notebooks(options: argparse.Namespace) -> int:
