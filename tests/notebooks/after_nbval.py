@@ -14,6 +14,13 @@ FILES = {n.name: build_dir() / "nbval" / f"{n.name}.out" / "rows.csv" for n in b
 # Rows within three Monte Carlo errors of the edge of their verdict, each with the reason why it may stay there.
 NEAR_THE_EDGE: dict[tuple[str, str, str, str, float], str] = {
     ("snapaudit", "table3", "XSum", "GS", 4.0): "1.99 +- .03 lies .031 from 2.021 and .032 are allowed",
+    (
+        "snapaudit",
+        "table3",
+        "XSum",
+        "LLM",
+        16.0,
+    ): "7.41 +- .14 lies .11 from 7.30 and .13 are allowed: 300 sets settle it",
 }
 
 
