@@ -21,6 +21,8 @@ import psutil
 from distributed import Client, Future, LocalCluster, wait
 
 Task = TypeVar("Task")
+# Dask logs a connection that closes while a message is under way, with a traceback: the usual end of an interrupt.
+logging.getLogger("distributed.batched").setLevel(logging.CRITICAL)
 # One thread a worker: workers share the cores, and sums come out in the same order on any machine.
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in _THREADS} | {"VECLIB_MAXIMUM_THREADS": "1"}
