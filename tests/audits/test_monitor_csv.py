@@ -65,7 +65,10 @@ def test_what_is_unfinished_is_named():
         ("312,110,750\n", "line 1: column count_x is missing"),
         ("count_x,count_y,n\n1,2\n", r"line 2: needs 3 fields \(count_x,count_y,n\), got 2"),
         ("count_x,count_y,n\n1,2,3,4\n", "line 2: needs 3 fields .* got 4"),
-        ("count_x,count_y,n\n1,1,2\n\nfive,2,9\n", "line 4, column count_x: must be a whole number .* got 'five'"),
+        (
+            "count_x,count_y,n\n1,1,2\n\nfive,2,9\n",
+            "line 4, column count_x: must be a whole number .* got 'five'",
+        ),
         ("count_x,count_y,n\n1,,9\n", "line 2, column count_y: must be a whole number .* got ''"),
         ("count_x,count_y,n\n1.5,1,9\n", "column count_x: must be a whole number of at least 0, got '1.5'"),
         ("count_x,count_y,n\nnan,1,9\n", "column count_x: must be a whole number of at least 0, got 'nan'"),
@@ -94,7 +97,9 @@ def test_a_stream_with_events_is_not_taken_for_one_without(text, events):
 
 
 def test_steps_go_on_from_the_last_one_counted():
-    with pytest.raises(ValueError, match="line 2, column step: must be above the step counted last, 7, got 7"):
+    with pytest.raises(
+        ValueError, match="line 2, column step: must be above the step counted last, 7, got 7"
+    ):
         read("step,count_x,count_y,n\n7,1,1,2\n", after=7)
     assert read("step,count_x,count_y,n\n9,1,1,2\n", after=7)[0][0].label == 9
 
@@ -108,7 +113,10 @@ def test_steps_before_an_error_are_yielded():
 
 def test_a_log_reads_what_it_wrote(tmp_path):
     path = tmp_path / "runs" / "counts.csv"
-    written = [Step(1, {"(-inf, 0]": (5, 2), "b": (4, 3)}, 10), Step(2, {"(-inf, 0]": (6, 2), "b": (1, 1)}, 10)]
+    written = [
+        Step(1, {"(-inf, 0]": (5, 2), "b": (4, 3)}, 10),
+        Step(2, {"(-inf, 0]": (6, 2), "b": (1, 1)}, 10),
+    ]
     log = StepLog(path, ("(-inf, 0]", "b"))
     for step in written:
         log.append(step)
@@ -116,7 +124,7 @@ def test_a_log_reads_what_it_wrote(tmp_path):
     assert list(CountReader(path.read_text().splitlines(keepends=True), "")) == written
 
 
-@pytest.mark.parametrize("cut", range(0, len("step,count_x,count_y,n\n1,5,2,10\n2,6,2,10\n")))
+@pytest.mark.parametrize("cut", range(len("step,count_x,count_y,n\n1,5,2,10\n2,6,2,10\n")))
 def test_a_log_goes_on_after_a_kill_at_any_byte(tmp_path, cut):
     path, text = tmp_path / "counts.csv", "step,count_x,count_y,n\n1,5,2,10\n2,6,2,10\n"
     path.write_text(text[:cut])

@@ -93,6 +93,41 @@ def test_ledger_commands(capsys):
     assert capsys.readouterr().out.count("\n") >= 12
 
 
+def test_monitor_ends_with_its_exit_status(tmp_path, capsys):
+    counts = tmp_path / "counts.csv"
+    counts.write_text("count_x,count_y,n\n375,150,750\n")
+    assert cli.main(["monitor", str(counts), "--epsilon", "1"]) == 0
+    assert "no alarm; steps counted: 1 (betting, epsilon 1, alpha 0.05)" in capsys.readouterr().out
+    counts.write_text("count_x,count_y,n\n" + "500,100,750\n" * 9)
+    state = tmp_path / "state.json"
+    assert cli.main(["monitor", str(counts), "--epsilon", "1", "--alpha", "0.01", "--state", str(state)]) == 3
+    assert "ALARM" in capsys.readouterr().out
+    assert state.exists()
+
+
+def test_monitor_passes_its_options_on(monkeypatch):
+    from dprepro.audits import monitor_follow
+
+    found = []
+    monkeypatch.setattr(monitor_follow, "follow", lambda **options: found.append(options) or 0)
+    assert cli.main(["monitor", "--epsilon", "2"]) == 0
+    options = ["--delta", ".1", "--alpha", ".2", "--method", "retidp", "--horizon", "9", "--beta", ".3"]
+    assert cli.main(["monitor", "c.csv", "--epsilon", "2", *options, "--state", "s"]) == 0
+    usual = {"source": "-", "epsilon": 2.0, "delta": 0.0, "alpha": 0.05, "method": "betting"}
+    assert found[0] == {**usual, "horizon": None, "beta": None, "state": None}
+    given = {"source": "c.csv", "delta": 0.1, "alpha": 0.2, "method": "retidp"}
+    assert found[1] == {**usual, **given, "horizon": 9, "beta": 0.3, "state": "s"}
+
+
+def test_monitor_help_says_what_a_pipeline_needs(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["monitor", "--help"])
+    printed = capsys.readouterr().out
+    for word in ("count_x", "exit status: 0 no alarm, 3 alarm, 2 bad input", "every step is new", "line end"):
+        assert word in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
 def test_list_names_what_there_is(capsys):
     assert cli.main(["list"]) == 0
     printed = capsys.readouterr().out
@@ -110,6 +145,9 @@ def test_list_names_what_there_is(capsys):
         (["rebuild", "nothing"], "no saved result 'nothing'"),
         (["run", "--only", "nothing*"], "no notebook matches 'nothing"),
         (["run", "--jobs", "0"], "jobs must be at least 1, got 0"),
+        (["monitor", "/no/counts.csv", "--epsilon", "1"], "No such file .*/no/counts.csv"),
+        (["monitor", "--epsilon", "1", "--method", "retidp"], "horizon, .* must be given"),
+        (["monitor", "--epsilon", "-1"], "epsilon must be in .*, got -1"),
     ],
 )
 def test_bad_arguments_are_one_line(arguments, message, capsys):

@@ -1,7 +1,7 @@
 """The command line: ``dprepro COMMAND`` or ``python -m dprepro COMMAND``.
 
 Commands that a Makefile target calls (reproduce, test, lab, notebooks, figures, bench, clean) and the finer ones
-(run, ledger, list, rebuild, figure, table). Each does one call into the room that knows how.
+(run, ledger, monitor, list, rebuild, figure, table). Each does one call into the room that knows how.
 """
 
 import argparse
@@ -15,6 +15,33 @@ from collections.abc import Callable, Sequence
 from dprepro.base.paths import NOTEBOOKS, ROOT, build_dir
 
 PROFILES = ("smoke", "laptop", "paper")
+
+MONITOR_HELP = """\
+The CSV has the columns count_x and count_y (runs on the database x and on its
+neighbour x' that fell into the event) and n (runs on each). It may have step
+(whole numbers that increase) and event (a panel: a row for each event and step;
+the events share alpha). The claim, at every step, is
+P(A(x) in E) <= e^epsilon P(A(x') in E) + delta. A line is printed a step.
+
+betting: P(false alarm) <= alpha at every n, over any number of steps.
+retidp: the method of arXiv 2509.20283; holds alpha in the limit of large n.
+
+--state: a FILE may grow. Steps counted by earlier calls are skipped and must
+be unchanged. On standard input every step is new: give only those of this
+build. A state of other parameters is refused. An alarm stays; once the
+mechanism is mended, begin anew with another state.
+
+A line counts once it ends with a line end. An unfinished last one is named
+and left for the next call, and so is a step that lacks an event.
+
+exit status: 0 no alarm, 3 alarm, 2 bad input or arguments, 130 after Ctrl-C
+(with --state nothing is lost: what was printed is kept)
+
+examples:
+  dprepro monitor counts.csv --epsilon 1
+  tail -n +1 -f counts.csv | dprepro monitor --epsilon 1
+  printf 'count_x,count_y,n\\n312,110,750\\n' |
+    dprepro monitor --epsilon 1 --method retidp --horizon 100 --state build.json"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,6 +103,24 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--class", dest="cls", help="one class, such as FAIL or EXPLAINED")
     ledger.add_argument("--claims", action="store_true", help="the claims in words instead")
 
+    monitor = add(
+        "monitor", _monitor, "watch a privacy claim over time, from counts in a CSV file or a stream"
+    )
+    monitor.epilog = MONITOR_HELP
+    monitor.formatter_class = argparse.RawDescriptionHelpFormatter
+    monitor.add_argument(
+        "source", nargs="?", default="-", metavar="FILE", help="CSV; - or none: standard input"
+    )
+    monitor.add_argument("--epsilon", type=float, required=True, help="the claim")
+    monitor.add_argument("--delta", type=float, default=0.0, help="the claim (default: 0)")
+    monitor.add_argument("--alpha", type=float, default=0.05, help="chance of a false alarm (default: .05)")
+    monitor.add_argument(
+        "--method", choices=("betting", "retidp"), default="betting", help="default: betting"
+    )
+    monitor.add_argument("--horizon", type=int, metavar="T", help="steps planned; retidp needs it")
+    monitor.add_argument("--beta", type=float, help="retidp: weight of long windows (default: .25)")
+    monitor.add_argument("--state", metavar="FILE", help="JSON file that keeps the counts between calls")
+
     add("list", _list, "notebooks, saved results, figures and tables by name")
     rebuild = add("rebuild", _rebuild, "compute a saved result again")
     rebuild.add_argument("name")
@@ -126,6 +171,12 @@ def _ledger(options: argparse.Namespace) -> None:
 
     print(ledger.ledger_text(paper=options.paper, cls=options.cls, claims=options.claims))
     _warn_before_first_run()
+
+
+def _monitor(options: argparse.Namespace) -> int:
+    from dprepro.audits.monitor_follow import follow
+
+    return follow(**{name: value for name, value in vars(options).items() if name != "command"})
 
 
 def _warn_before_first_run() -> None:
