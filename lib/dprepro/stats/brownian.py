@@ -149,9 +149,11 @@ def absolute_supremum_quantile(alpha: ArrayLike) -> FloatArray:
     tail = in_interval("alpha", alpha, 0, 1, closed="neither")
 
     def quantile(a: float) -> float:
-        # P(|B(1)| > x) <= P(sup |B| > x) <= 2 P(sup B > x) bracket it.
-        low, high = -ndtri(a / 2), -ndtri(a / 4)
-        return float(brentq(lambda x: _absolute_supremum_exceeds(x) - a, low, high, xtol=1e-14, rtol=1e-14))
+        # P(|B(1)| > x) <= P(sup |B| > x) <= 2 P(sup B > x) bracket it; the last two agree but for rounding far out.
+        low, high = -ndtri(a / 2), -ndtri(a / 4) * (1 + 1e-9)
+        return float(
+            brentq(lambda x: _absolute_supremum_exceeds(x) / a - 1, low, high, xtol=1e-14, rtol=1e-14)
+        )
 
     return np.vectorize(quantile, otypes=[np.float64])(tail)[()]
 
