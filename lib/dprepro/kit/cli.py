@@ -122,6 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     monitor.add_argument("--state", metavar="FILE", help="JSON file that keeps the counts between calls")
 
     add("list", _list, "notebooks, saved results, figures and tables by name")
+    fetch = add("fetch", _fetch, "get material that is not shipped (tweets, GloVe vectors)")
+    fetch.add_argument("names", nargs="*", metavar="NAME", help="default: all there is")
     rebuild = add("rebuild", _rebuild, "compute a saved result again")
     rebuild.add_argument("name")
     rebuild.add_argument("--jobs", type=int, help="worker processes (default: one a core)")
@@ -210,6 +212,13 @@ def _rebuild(options: argparse.Namespace) -> None:
     from dprepro.base import results
 
     results.rebuild(options.name, jobs=options.jobs)
+
+
+def _fetch(options: argparse.Namespace) -> None:
+    from dprepro.text import fetch
+
+    for name, outcome in fetch.fetch(options.names):
+        print(f"{name}: {outcome}")
 
 
 def _figure(options: argparse.Namespace) -> None:
