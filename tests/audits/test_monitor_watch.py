@@ -7,6 +7,7 @@ from scipy import stats
 from dprepro.audits.monitor import BettingMonitor, ReTiDPMonitor
 from dprepro.audits.monitor_events import Reversed
 from dprepro.audits.monitor_panel import MonitorPanel
+from dprepro.audits.monitor_propose import EachStep
 from dprepro.audits.monitor_watch import watch
 from dprepro.mechanisms.additive import LaplaceCount
 from dprepro.mechanisms.events import Interval
@@ -95,6 +96,17 @@ def test_ctrl_c_loses_and_repeats_nothing(tmp_path, run, kept_in):
     if kept_in == "file":
         assert second.counts.equals(whole.counts)
         assert second.results == whole.results
+
+
+def test_events_of_each_step_survive_ctrl_c(tmp_path):
+    def again(mechanism, path=None):
+        events = EachStep(1.0, 500)
+        chosen = MonitorPanel(betting, events.names, 0.05)
+        return watch(mechanism, X, NEIGHBOUR, events, chosen, n=N, steps=4, rng=seeded(), path=path)
+
+    mechanism = Breaking(KeyboardInterrupt(), 7)  # four runs a step: two to choose, two to count
+    assert again(mechanism, tmp_path / "c.csv").interrupted
+    assert again(mechanism, tmp_path / "c.csv").counts.equals(again(GOOD).counts)
 
 
 @pytest.mark.parametrize("kind", [betting, lambda: ReTiDPMonitor(1.0, 0.05, horizon=9, threshold=2.5)])
@@ -193,9 +205,14 @@ def nothing(x, n, rng):
             "must return a bool array of shape .300,., got bool of shape .1,",
         ),
         ({"events": lambda outputs: outputs}, "must return a bool array of shape .300,., got float64"),
-        ({"events": EVENTS}, "monitor must be a MonitorPanel for a mapping of events, got a BettingMonitor"),
-        ({"monitor": panel()}, "events must map the panel's names"),
-        ({"monitor": panel(), "events": {"a": EVENT}}, "events must map the panel's names"),
+        ({"events": EVENTS}, "monitor must be a MonitorPanel of the events .*, got a BettingMonitor"),
+        ({"events": EachStep(1.0, 500)}, "monitor must be a MonitorPanel of the events .'favoured by x', "),
+        ({"monitor": panel()}, "events must have the panel's names .* got Interval"),
+        ({"monitor": panel(), "events": {"a": EVENT}}, "events must have the panel's names .* got .'a',"),
+        (
+            {"monitor": panel(), "events": EachStep(1.0, 500)},
+            "events must have the panel's names .* got .'fav",
+        ),
         ({"n": 0}, "n must be a whole number of at least 1, got 0"),
         ({"steps": -1}, "steps must be a whole number of at least 0, got -1"),
         ({"steps": None}, "steps must be given"),

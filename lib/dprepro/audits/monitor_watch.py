@@ -23,6 +23,7 @@ from tqdm import tqdm
 from dprepro.audits.monitor_csv import COLUMNS, Counts, Step, StepLog
 from dprepro.audits.monitor_events import Event, Mechanism, count, runs
 from dprepro.audits.monitor_panel import MonitorPanel, PanelResult, update
+from dprepro.audits.monitor_propose import EachStep
 from dprepro.audits.monitor_state import Monitor, MonitorResult
 from dprepro.base.check import positive_count
 
@@ -64,7 +65,7 @@ def watch(
     mechanism: Mechanism | Iterable[Mechanism],
     x: Any,
     x_neighbour: Any,
-    events: Event | Mapping[str, Event],
+    events: Event | Mapping[str, Event] | EachStep,
     monitor: Monitor | MonitorPanel,
     *,
     n: int,
@@ -82,10 +83,11 @@ def watch(
         (what is deployed then).
     x, x_neighbour
         Two neighbouring databases; the claim watched is P(A(x) in E) <= e^epsilon P(A(x_neighbour) in E) + delta.
-    events : callable, or mapping from names to callables
-        event(outputs) says which outputs lie in it (mechanisms.events, `propose_events`). A mapping needs a panel.
+    events : callable, mapping from names to callables, or EachStep
+        event(outputs) says which outputs lie in it (mechanisms.events, `propose_events`). A mapping needs a panel of
+        its names, `EachStep`, which chooses events step by step, one of ``EachStep.names``.
     monitor : Monitor or MonitorPanel
-        The panel has the events' names. Steps that it has taken already are not taken again.
+        Steps that it has taken already are not taken again.
     n : int
         Runs on each database and step, at least 1.
     rng : numpy.random.Generator
@@ -113,13 +115,13 @@ def watch(
         What the mechanism raises, with a note that says at which step; the steps before are kept.
     """
     n = int(positive_count("n", n))
-    named = _named(events, monitor)
+    names = _names(events, monitor)
     last = _last_step(steps, mechanism, monitor)
     if np.any(json.loads(monitor.to_json())["alarm"]):
         raise ValueError(
             f"monitor must not have raised its alarm already (step {monitor.steps}): begin a new one"
         )
-    log = None if path is None else StepLog(Path(path), tuple(filter(None, named)))
+    log = None if path is None else StepLog(Path(path), names)
     if log and len(log.steps) < monitor.steps:
         raise ValueError(
             f"path must hold the {monitor.steps} steps that monitor has taken, got {len(log.steps)}"
@@ -133,7 +135,7 @@ def watch(
         for number, now in enumerate(itertools.islice(each, done, stop), start=done + 1):
             stream = np.random.default_rng([entropy, number])
             with _noted(f"watch: at step {number}; the {number - 1} steps before are kept"):
-                step = Step(number, _counts(now, x, x_neighbour, named, n, stream), n)
+                step = Step(number, _counts(now, x, x_neighbour, events, n, stream), n)
             if log:
                 log.append(step)
             yield step
@@ -159,23 +161,26 @@ def watch(
         for name, (count_x, count_y) in step.counts.items()
     ]
     counts = pd.DataFrame(rows, columns=COLUMNS)
-    if "" in named:
+    if not names:
         counts = counts.drop(columns="event")
     return Watched(counts, [result for _, result in taken], interrupted)
 
 
-def _named(events: Event | Mapping[str, Event], monitor: Monitor | MonitorPanel) -> Mapping[str, Event]:
+def _names(
+    events: Event | Mapping[str, Event] | EachStep, monitor: Monitor | MonitorPanel
+) -> tuple[str, ...]:
+    """Return the names of a panel's events, nothing for a single event."""
+    names: tuple[str, ...] = tuple(events) if isinstance(events, Mapping) else ()
+    if isinstance(events, EachStep):
+        names = events.names
     if isinstance(monitor, MonitorPanel):
-        if not isinstance(events, Mapping) or set(events) != set(monitor.events):
-            raise ValueError(
-                f"events must map the panel's names {monitor.events} to events, got {events!r:.200}"
-            )
-        return events
-    if isinstance(events, Mapping):
+        if set(names) != set(monitor.events):
+            raise ValueError(f"events must have the panel's names {monitor.events}, got {names or events!r}")
+    elif isinstance(events, Mapping | EachStep):
         raise ValueError(
-            f"monitor must be a MonitorPanel for a mapping of events, got a {type(monitor).__name__}"
+            f"monitor must be a MonitorPanel of the events {names}, got a {type(monitor).__name__}"
         )
-    return {"": events}
+    return names
 
 
 def _last_step(
@@ -196,12 +201,15 @@ def _counts(
     mechanism: Mechanism,
     x: Any,
     x_neighbour: Any,
-    events: Mapping[str, Event],
+    events: Event | Mapping[str, Event] | EachStep,
     n: int,
     rng: np.random.Generator,
 ) -> Counts:
+    if isinstance(events, EachStep):
+        events = events.propose(mechanism, x, x_neighbour, rng)
+    named = events if isinstance(events, Mapping) else {"": events}
     outputs, outputs_neighbour = runs(mechanism, x, n, rng), runs(mechanism, x_neighbour, n, rng)
-    return {name: count(event, outputs, outputs_neighbour) for name, event in events.items()}
+    return {name: count(event, outputs, outputs_neighbour) for name, event in named.items()}
 
 
 def _undivided(monitor: Monitor | MonitorPanel, step: Step) -> MonitorResult:
