@@ -90,6 +90,16 @@ def test_errors_say_where(text, message):
         read(text)
 
 
+def test_bytes_that_are_no_text_are_named(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_bytes(b"count_x\xff,count_y,n\n")
+    with (
+        path.open(encoding="utf-8") as stream,
+        pytest.raises(ValueError, match="^counts.csv, after line 0: must be UTF-8, got .* 0xff"),
+    ):
+        list(CountReader(stream, "counts.csv"))
+
+
 @pytest.mark.parametrize(("text", "events"), [(PANEL, ()), ("count_x,count_y,n\n", ("a", "b"))])
 def test_a_stream_with_events_is_not_taken_for_one_without(text, events):
     with pytest.raises(ValueError, match="line 1, column event: the counts so far have"):

@@ -115,8 +115,10 @@ class CountReader:
                     return
                 if text.strip():
                     yield next(csv.reader([text], strict=True))
-        except (csv.Error, UnicodeDecodeError) as error:
+        except csv.Error as error:
             raise ValueError(f"{self.where}, line {self.line}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self.where}, after line {self.line}: must be UTF-8, got {error}") from error
 
     def _header(self) -> list[str] | None:
         fields = next(self._complete, None)
