@@ -177,11 +177,11 @@ def _floor(what: str, rng: np.random.Generator, study: Study) -> dict[str, Any]:
 
 
 def _grid(what: str, rng: np.random.Generator, study: Study) -> dict[str, Any]:
-    alphas = np.array([study.alpha, study.alpha / 4])
+    alphas, paths = np.array([study.alpha, study.alpha / 4]), 2 * study.many
     if what == "limit":
-        quantile, error, _ = increment_supremum_limit(alphas, 0.25, study.many, rng)
+        quantile, error, _ = increment_supremum_limit(alphas, 0.25, paths, rng)
     else:
-        quantile, error = increment_supremum_quantile(alphas, 0.25, int(what), study.many, rng)
+        quantile, error = increment_supremum_quantile(alphas, 0.25, int(what), paths, rng)
     found: dict[str, Any] = {"quantile": quantile, "standard error": error}
     for name in ("b", "d", "no change"):
         counts = draw(study.changed(name), study.many, study.n, rng)
