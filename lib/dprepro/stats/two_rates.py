@@ -15,7 +15,7 @@ from dprepro.base.check import at_most, in_interval, positive_count
 FloatArray = NDArray[np.float64]
 
 EDGE = 1e-12  # rates are kept as far from 0 and 1
-_ITERATIONS = 4  # for the anchor with a delta; any number is valid
+_ITERATIONS = 4  # for the anchor with a delta: five digits of it; any number is valid
 _WHOLE = 1 - 1e-12  # a bet keeps a trace of the capital, so that no outcome ends the game
 
 
