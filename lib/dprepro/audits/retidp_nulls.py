@@ -108,8 +108,8 @@ def report(key: str, rng: np.random.Generator, **sizes: Any) -> dict[str, Any]:
     ----------
     key : str
         "cell, ordinary, 750" or "cell, ordinary, 750, delta" (event, outputs a step): streams with an alarm, by
-        monitor; "horizon, rare, 400" (event, T): the same for ReTiDP at T steps; "open end, rare, part 1 of 4":
-        first alarms of betting in ten horizons, 0 for none; "threshold, rare": `recalibrated_threshold`;
+        monitor; "horizon, rare, 400" (event, T): the same for ReTiDP at T steps; "open end, rare, part 1": first
+        alarms of betting over ten horizons in a quarter of the streams, 0 for none; "threshold, rare": `recalibrated_threshold`;
         "quantile, 400" or "quantile, limit": of the supremum on a grid and in continuous time.
     rng : numpy.random.Generator
     **sizes
@@ -162,13 +162,15 @@ def _cell(rng: np.random.Generator, study: Study, event: str, size: str, delta: 
     centred.moments = score_moments(rates, n, EPSILON, claimed)
     monitors: dict[str, Monitor] = {
         "ReTiDP": study.retidp(delta=claimed),
-        "ReTiDP, limit": study.retidp(delta=claimed, threshold="limit"),
         "ReTiDP, centred": centred,
         "betting": BettingMonitor(EPSILON, study.alpha, **common),
         "stepwise": StepwiseMonitor(EPSILON, study.alpha, **common),
         "history mean": HistoryMeanMonitor(EPSILON, study.alpha, **common),
     }
-    return {name: _alarms(peaks(m, *counts, n), m.threshold) for name, m in monitors.items()}
+    found = {name: peaks(monitor, *counts, n) for name, monitor in monitors.items()}
+    alarms = {name: _alarms(found[name], monitor.threshold) for name, monitor in monitors.items()}
+    limit = study.retidp(threshold="limit").threshold
+    return {**alarms, "ReTiDP, limit": _alarms(found["ReTiDP"], limit)}
 
 
 def _horizon(rng: np.random.Generator, study: Study, event: str, steps: str) -> dict[str, Any]:
@@ -179,9 +181,8 @@ def _horizon(rng: np.random.Generator, study: Study, event: str, steps: str) -> 
     return {"ReTiDP": _alarms(found, float(grid)), "ReTiDP, limit": _alarms(found, monitor.threshold)}
 
 
-def _open_end(rng: np.random.Generator, study: Study, event: str, part: str) -> dict[str, Any]:
-    runs = study.runs // int(part.split(" of ")[1])
-    counts = draw(boundary(event), runs, 10 * study.horizon, study.n, rng)
+def _open_end(rng: np.random.Generator, study: Study, event: str, _part: str) -> dict[str, Any]:
+    counts = draw(boundary(event), study.runs // 4, 10 * study.horizon, study.n, rng)
     return {"first alarms": first_alarms(BettingMonitor(EPSILON, study.alpha), *counts, study.n)}
 
 
