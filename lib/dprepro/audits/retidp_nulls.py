@@ -109,8 +109,9 @@ def report(key: str, rng: np.random.Generator, **sizes: Any) -> dict[str, Any]:
     key : str
         "cell, ordinary, 750" or "cell, ordinary, 750, delta" (event, outputs a step): streams with an alarm, by
         monitor; "horizon, rare, 400" (event, T): the same for ReTiDP at T steps; "open end, rare, part 1": first
-        alarms of betting over ten horizons in a quarter of the streams, 0 for none; "threshold, rare": `recalibrated_threshold`;
-        "quantile, 400" or "quantile, limit": of the supremum on a grid and in continuous time.
+        alarms of betting over ten horizons in a quarter of the streams, 0 for none; "threshold, rare":
+        `recalibrated_threshold`; "quantile, 400" or "quantile, limit": of the supremum on a grid and in
+        continuous time.
     rng : numpy.random.Generator
     **sizes
         The fields of `Study`.
