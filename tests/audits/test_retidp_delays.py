@@ -118,6 +118,7 @@ def test_rate_items_summarise_both_monitors():
         assert delay.missed == 0
         assert 0 < delay.mean < 4
         assert delay.low <= delay.median <= delay.high
+    assert found["threshold"] == ReTiDPMonitor(1.0, 0.05, horizon=40, threshold="limit").threshold
     assert delays.Delay(*report("rate, b, 2000, 100")["ReTiDP"]).runs == 40
 
 

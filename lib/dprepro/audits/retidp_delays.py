@@ -134,7 +134,8 @@ def report(
     Parameters
     ----------
     key : str
-        "rate, mild, 2000, 400" (change, n, T; the change at T/2): `summary` of both monitors;
+        "rate, mild, 2000, 400" (change, n, T; the change at T/2): `summary` of both monitors, and the
+        threshold of ReTiDP, that of the limit;
         "scenario, a": a change at horizon/2, first alarms by monitor;
         "samples, SVT 4, 750" (`MECHANISMS`, n): in use from step 1, first alarms by monitor.
     rng : numpy.random.Generator
@@ -166,6 +167,7 @@ def report(
         return {
             "ReTiDP": summary(first_alarms(retidp, x, y, size), at, steps),
             "betting": summary(first_alarms(BettingMonitor(EPSILON, alpha), x, y, size), at, steps),
+            "threshold": retidp.threshold,
         }
     if kind == "scenario":
         size, at, change = n, horizon // 2, CHANGES[what[0]]
