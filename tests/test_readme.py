@@ -2,18 +2,27 @@
 
 import re
 
+import pytest
+
 from dprepro.base.paths import ROOT
 from dprepro.kit.refresh import split_readme
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_example_prints_what_the_text_says(capsys):
-    code = re.search(r"<!-- example: run by the tests -->\n```python\n(.*?)```", README, re.S)[1]
+EXAMPLES = re.findall(r"<!-- example: run by the tests -->\n```python\n(.*?)```", README, re.S)
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=lambda code: code.split("import ")[-1].split()[0])
+def test_an_example_prints_what_the_text_says(code, capsys):
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
     exec(code, {})
     printed = capsys.readouterr().out.strip()
     assert f"prints `{printed}`" in " ".join(README.split())
+
+
+def test_there_are_two_examples():
+    assert len(EXAMPLES) == 2
 
 
 def test_relative_links_resolve():
