@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).with_name("model_server.py")
 def packaged() -> LocalModel:
     """The packaged model on one thread, converted into the build folder at the first run."""
     pytest.importorskip("transformers")
-    local = LocalModel(max_tokens=6, threads=1)
+    local = LocalModel(max_tokens=4, threads=1)
     assert local.model is not None
     return local
 
@@ -79,8 +79,8 @@ def server(server_process: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> Se
 
 
 @pytest.fixture
-def mortal_server(packaged: LocalModel) -> Iterator[ServerProcess]:
-    """A server of its own that dies at its fourth completion."""
+def mortal_server() -> Iterator[ServerProcess]:
+    """A server of its own, without a model, that dies at its fourth completion."""
     process = ServerProcess("--die-at", "4")
     yield process
     process.stop()

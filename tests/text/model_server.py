@@ -1,7 +1,7 @@
 """A server that speaks the OpenAI protocol with the packaged model, and fails as it is told to.
 
 Prints its port, then serves until it is killed. It weighs echoed prompts by one plain forward pass, not by the code
-under test.
+under test. With --die-at N it loads no model, answers with the prompt in capitals, and dies at the Nth completion.
 """
 
 import argparse
@@ -10,8 +10,6 @@ import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-import torch
 
 from dprepro.text.local_model import LocalModel
 from dprepro.text.questions import Question
@@ -23,6 +21,8 @@ SLOW = 4.0
 
 
 def echoed(text):
+    import torch
+
     ids = MODEL.tokenizer(text)["input_ids"]
     with torch.inference_mode():
         logits = MODEL.model(input_ids=torch.tensor([ids])).logits[0]
@@ -41,6 +41,8 @@ def completion(path, asked):
         logprobs, read = echoed(prompt)
         choice = {"text": "".join(logprobs["tokens"]), "logprobs": logprobs}
         usage = {"prompt_tokens": read, "completion_tokens": 1, "total_tokens": read + 1}
+    elif STATE["die_at"]:
+        choice, usage = {"text": prompt.upper()}, {"total_tokens": 1}
     else:
         object.__setattr__(MODEL, "max_tokens", asked["max_tokens"])
         object.__setattr__(MODEL, "chat", "chat" in path)
@@ -127,7 +129,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--die-at", type=int, default=0)
     STATE["die_at"] = parser.parse_args().die_at
-    assert MODEL.model is not None
+    assert STATE["die_at"] or MODEL.model is not None
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     served.handle_error = lambda *_: None  # a client that has gone is no news
     print(served.server_address[1], flush=True)

@@ -170,7 +170,7 @@ def test_a_server_that_dies(mortal_server, asked, folder, monkeypatch):
         dying.generate(prompts)
     assert mortal_server.process.wait(10) == 1
     again = asked()
-    assert len(again.generate(prompts)) == 6
+    assert again.generate(prompts)[:3] == ["NUMBER 0 IS", "NUMBER 1 IS", "NUMBER 2 IS"]
     assert (again.calls, again.cached) == (3, 3)
 
 
