@@ -183,6 +183,20 @@ def test_interrupt(monkeypatch, capsys):
     assert "goes on from there" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("state", "message"), [([], "nothing is kept"), (["--state", "s.json"], "goes on from there")]
+)
+def test_an_interrupted_monitor_says_whether_its_counts_are_kept(monkeypatch, capsys, state, message):
+    from dprepro.audits import monitor_follow
+
+    def interrupted(**options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(monitor_follow, "follow", interrupted)
+    assert cli.main(["monitor", "--epsilon", "1", *state]) == 130
+    assert message in capsys.readouterr().err
+
+
 def test_clean_deletes_what_was_built_and_nothing_else(monkeypatch, tmp_path):
     for name in ("build/laptop", ".mypy_cache", ".venv", "data"):
         (tmp_path / name).mkdir(parents=True)

@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 if all went well, 1 if something failed, 2 for arguments that make no sense, 130 after Ctrl-C.
+        0 if all went well, 1 if something failed, 2 for arguments that make no sense, 3 for an alarm of ``monitor``,
+        130 after Ctrl-C, 141 if whoever reads the output has left.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -178,7 +179,13 @@ def _ledger(options: argparse.Namespace) -> None:
 def _monitor(options: argparse.Namespace) -> int:
     from dprepro.audits.monitor_follow import follow
 
-    return follow(**{name: value for name, value in vars(options).items() if name != "command"})
+    try:
+        return follow(**{name: value for name, value in vars(options).items() if name != "command"})
+    except KeyboardInterrupt:
+        if options.state is not None:
+            raise
+        print("\nInterrupted. Without --state nothing is kept: the next call begins anew.", file=sys.stderr)
+        return 130
 
 
 def _warn_before_first_run() -> None:
