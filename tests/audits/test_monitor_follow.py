@@ -297,3 +297,13 @@ def test_a_stream_is_answered_line_by_line_and_interrupted_without_loss(home):
     assert running.returncode == 130
     assert "kept" in error
     assert process("--state", "s.json", text=HEADER + QUIET).stdout.startswith("step 3")
+
+
+def test_a_long_horizon_does_not_simulate_its_own_grid(call, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "dprepro.audits.monitor.stored_limit", lambda alpha, beta: asked.append(beta) or (2.56, 0.01)
+    )
+    status, lines, _ = call(HEADER + QUIET, method="retidp", horizon=10_000)
+    assert (status, len(lines), set(asked)) == (0, 1, {0.25})
+    assert "2.56" in lines[0]

@@ -195,11 +195,16 @@ def nothing(x, n, rng):
     return None
 
 
+def no_numbers(x, n, rng):
+    return np.where(np.arange(n) < 7, np.nan, 0.0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"mechanism": few}, "mechanism few must return n = 300 outputs, got 299 outputs"),
         ({"mechanism": nothing}, "mechanism nothing must return n = 300 outputs, got None"),
+        ({"mechanism": no_numbers}, "mechanism no_numbers must return numbers, got 7 NaN of 300"),
         (
             {"events": lambda outputs: [True]},
             "must return a bool array of shape .300,., got bool of shape .1,",

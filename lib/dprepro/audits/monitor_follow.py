@@ -21,6 +21,7 @@ from dprepro.base.store import locked, sha256_json, write_atomic
 
 ALARM = 3  # exit status
 METHODS = ("betting", "retidp")
+_LONG = 200  # steps
 
 
 def follow(
@@ -105,7 +106,11 @@ def _maker(
     if horizon is None:
         raise ValueError("horizon, the number of steps planned, must be given for the method 'retidp'")
     weight = 0.25 if beta is None else beta
-    return lambda alpha: ReTiDPMonitor(epsilon, alpha, horizon=horizon, delta=delta, beta=weight)
+    # The grid's own threshold takes minutes to simulate for many steps; the limit's is a little larger.
+    threshold = "horizon" if horizon <= _LONG else "limit"
+    return lambda alpha: ReTiDPMonitor(
+        epsilon, alpha, horizon=horizon, delta=delta, beta=weight, threshold=threshold
+    )
 
 
 class _Progress:
