@@ -25,6 +25,7 @@ P(A(x) in E) <= e^epsilon P(A(x') in E) + delta. A line is printed a step.
 
 betting: P(false alarm) <= alpha at every n, over any number of steps.
 retidp: the method of arXiv 2509.20283; holds alpha in the limit of large n.
+Beyond 200 steps its threshold is that of continuous time.
 
 --state: a FILE may grow. Steps counted by earlier calls are skipped and must
 be unchanged. On standard input every step is new: give only those of this
@@ -200,12 +201,13 @@ def _list(options: argparse.Namespace) -> None:
     from dprepro.base import results
     from dprepro.base.paths import FIGURES
     from dprepro.kit import batch, claims
+    from dprepro.text import pretrained
 
     print("Notebooks (dprepro run --only NAME)")
     for notebook in batch.discover():
         print("  ", notebook.name)
-    print("Saved results (dprepro rebuild NAME)")
-    for name in results.names():
+    print("Saved results and small models (dprepro rebuild NAME)")
+    for name in [*results.names(), *pretrained.names()]:
         print("  ", name)
     print("Figures (dprepro figure NAME)")
     for path in sorted(FIGURES.rglob("*.json")):
@@ -217,8 +219,12 @@ def _list(options: argparse.Namespace) -> None:
 
 def _rebuild(options: argparse.Namespace) -> None:
     from dprepro.base import results
+    from dprepro.text import pretrained
 
-    results.rebuild(options.name, jobs=options.jobs)
+    if options.name in pretrained.names():
+        pretrained.rebuild(options.name)
+    else:
+        results.rebuild(options.name, jobs=options.jobs)
 
 
 def _fetch(options: argparse.Namespace) -> None:
