@@ -78,11 +78,12 @@ def runs(mechanism: Mechanism, x: Any, n: int, rng: np.random.Generator) -> Any:
         name = getattr(mechanism, "__name__", str(mechanism))
         got = f"{found} outputs" if found >= 0 else f"{outputs!r:.80}"
         raise ValueError(f"mechanism {name} must return n = {n} outputs, got {got}")
-    numbers = np.asarray(outputs)
     # In rows NaN may stand for what was not released; an output that is NaN lies in no event and would look private.
-    if numbers.ndim == 1 and numbers.dtype.kind == "f" and np.isnan(numbers).any():
-        name = getattr(mechanism, "__name__", str(mechanism))
-        raise ValueError(f"mechanism {name} must return numbers, got {np.isnan(numbers).sum()} NaN of {n}")
+    if isinstance(outputs, np.ndarray) and outputs.ndim == 1 and outputs.dtype.kind == "f":
+        missing = int(np.isnan(outputs).sum())
+        if missing:
+            name = getattr(mechanism, "__name__", str(mechanism))
+            raise ValueError(f"mechanism {name} must return numbers, got {missing} NaN of {n}")
     return outputs
 
 
