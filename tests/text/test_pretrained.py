@@ -13,7 +13,7 @@ from dprepro.kit import cli
 from dprepro.text import pretrained
 from dprepro.text.corpora import corpus
 
-NAMES = ["tiny-lm"]
+NAMES = ["minilm-mlm-head", "tiny-lm"]
 CODE = '''
 SETTINGS = {"seed": 1, "steps": 2}
 
@@ -114,7 +114,7 @@ def test_a_broken_manifest(folder, text, says):
 
 def test_unknown_name():
     for call in (pretrained.load, pretrained.manifest, pretrained.rebuild):
-        with pytest.raises(ValueError, match="name must be one of 'tiny-lm', got '../x'"):
+        with pytest.raises(ValueError, match="name must be one of 'minilm-mlm-head', 'tiny-lm', got '../x'"):
             call("../x")
 
 
@@ -192,7 +192,7 @@ def test_all_together():
 
 
 def test_importing_stays_light():
-    modules = ", ".join(f"dprepro.text.{name}" for name in ("tiny_lm", "pretrained"))
+    modules = ", ".join(f"dprepro.text.{name}" for name in ("tiny_lm", "masked_lm", "pretrained"))
     heavy = "{'torch', 'transformers', 'tokenizers', 'sentence_transformers'}"
     code = f"import sys, {modules}; sys.exit(str({heavy} & set(sys.modules) or ''))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.strip() == ""

@@ -22,7 +22,10 @@ from dprepro.text.embedders import _torch_threads
 
 MANIFEST = "manifest.json"
 # Modules with SETTINGS, sources() -> hashes of files, train() -> files, facts; imported when asked for.
-_TRAINING = {"tiny-lm": "dprepro.text.tiny_lm_training"}
+_TRAINING = {
+    "minilm-mlm-head": "dprepro.text.masked_lm_training",
+    "tiny-lm": "dprepro.text.tiny_lm_training",
+}
 
 
 def names() -> list[str]:
