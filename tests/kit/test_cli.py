@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from dprepro.kit import batch, claims, cli, ledger, refresh
+from dprepro.kit import batch, claims, cli, commands, ledger, refresh
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(refresh, "collect_figures", record("figures"))
     monkeypatch.setattr(refresh, "stored_outputs", record("stored"))
     monkeypatch.setattr(refresh, "readme_headline", record("readme"))
-    monkeypatch.setattr(cli.subprocess, "call", record("process", 0))
+    monkeypatch.setattr(commands.subprocess, "call", record("process", 0))
     return SimpleNamespace(found=found, summary=summary, names=lambda: [name for name, *_ in found])
 
 
@@ -72,7 +72,7 @@ def test_test_runs_every_step_and_fails_if_one_does(calls, monkeypatch, capsys):
     assert tools == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
     # Spread over processes by notebook: cells split between two kernels would fail.
     assert calls.found[-2][1][0][3:] == ["notebooks", *cli.NBVAL, "-n", "2", "--dist", "loadscope"]
-    monkeypatch.setattr(cli.subprocess, "call", lambda command, **_: int("mypy" in command))
+    monkeypatch.setattr(commands.subprocess, "call", lambda command, **_: int("mypy" in command))
     assert cli.main(["test"]) == 1
     assert "FAILED: mypy" in capsys.readouterr().err
 
@@ -200,7 +200,7 @@ def test_an_interrupted_monitor_says_whether_its_counts_are_kept(monkeypatch, ca
 def test_clean_deletes_what_was_built_and_nothing_else(monkeypatch, tmp_path):
     for name in ("build/laptop", ".mypy_cache", ".venv", "data"):
         (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    monkeypatch.setattr(commands, "ROOT", tmp_path)
     monkeypatch.setenv("DPREPRO_BUILD", str(tmp_path / "build"))
     assert cli.main(["clean"]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [".venv", "data"]

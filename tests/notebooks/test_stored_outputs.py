@@ -10,7 +10,7 @@ import pytest
 
 from dprepro.base.paths import NOTEBOOKS, ROOT
 from dprepro.kit import batch, claims
-from dprepro.kit.cli import NBVAL
+from dprepro.kit.commands import NBVAL
 from dprepro.kit.plan import check_structure, parameter_defaults, read_cells
 
 TABLES = batch.discover()

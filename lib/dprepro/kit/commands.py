@@ -1,0 +1,190 @@
+"""What each command of the command line does: one call into the room that knows how.
+
+The rooms are imported inside the functions, so that ``dprepro --help`` does not wait for them.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+from dprepro.base.paths import NOTEBOOKS, ROOT, build_dir
+
+NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "-p", "no:cacheprovider")
+
+
+def setup(options: argparse.Namespace) -> int:
+    from dprepro.base.environment import run_in_environment
+    from dprepro.kit.cli import main
+
+    return run_in_environment(["setup"], main)
+
+
+def run(options: argparse.Namespace) -> int:
+    from dprepro.kit import batch, ledger
+
+    summary = batch.run(options.profile, options.only, options.jobs, options.force)
+    ledger.gather(options.profile)
+    return 1 if summary.failed else 0
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    from dprepro.kit import ledger, refresh
+
+    status = run(argparse.Namespace(profile="laptop", only="*", jobs=options.jobs, force=False))
+    refresh.collect_figures(build_dir() / "figures")
+    print()
+    print(ledger.ledger_text())
+    print(f"Ledger: {_shown('ledger.csv')}, to read in a browser: {_shown('ledger.html')}")
+    print(f"Figures: {_shown('figures')}; executed notebooks: {_shown('laptop')}")
+    return status
+
+
+def _shown(name: str) -> str:
+    return os.path.relpath(build_dir() / name)
+
+
+def ledger(options: argparse.Namespace) -> None:
+    from dprepro.kit import ledger
+
+    print(ledger.ledger_text(paper=options.paper, cls=options.cls, claims=options.claims))
+    _warn_before_first_run()
+
+
+def monitor(options: argparse.Namespace) -> int:
+    from dprepro.audits.monitor_follow import follow
+
+    try:
+        return follow(**{name: value for name, value in vars(options).items() if name != "command"})
+    except KeyboardInterrupt:
+        if options.state is not None:
+            raise
+        print("\nInterrupted. Without --state nothing is kept: the next call begins anew.", file=sys.stderr)
+        return 130
+
+
+def _warn_before_first_run() -> None:
+    if not (build_dir() / "ledger.csv").exists():
+        print(
+            f"No run yet ({_shown('ledger.csv')} is missing): `make reproduce` fills the ledger.",
+            file=sys.stderr,
+        )
+
+
+def list_names(options: argparse.Namespace) -> None:
+    from dprepro.base import results
+    from dprepro.base.paths import FIGURES
+    from dprepro.kit import batch, claims
+    from dprepro.text import pretrained
+
+    print("Notebooks (dprepro run --only NAME)")
+    for notebook in batch.discover():
+        print("  ", notebook.name)
+    print("Saved results and small models (dprepro rebuild NAME)")
+    for name in [*results.names(), *pretrained.names()]:
+        print("  ", name)
+    print("Figures (dprepro figure NAME)")
+    for path in sorted(FIGURES.rglob("*.json")):
+        print("  ", path.relative_to(FIGURES).with_suffix("").as_posix())
+    print("Tables (dprepro table NAME)")
+    for name in claims.table_names():
+        print("  ", name)
+
+
+def rebuild(options: argparse.Namespace) -> None:
+    from dprepro.base import results
+    from dprepro.text import pretrained
+
+    if options.name in pretrained.names():
+        pretrained.rebuild(options.name)
+    else:
+        results.rebuild(options.name, jobs=options.jobs)
+
+
+def fetch(options: argparse.Namespace) -> None:
+    from dprepro.text import fetch
+
+    for name, outcome in fetch.fetch(options.names):
+        print(f"{name}: {outcome}")
+
+
+def figure(options: argparse.Namespace) -> None:
+    from dprepro.kit import figures
+
+    path = figures.redraw(options.name, form=options.format, venue=options.venue, column=options.column)
+    print(os.path.relpath(path))
+
+
+def table(options: argparse.Namespace) -> None:
+    from dprepro.kit import claims, tables
+
+    print(tables.table(options.name, options.format, claims.load_ledger()))
+    _warn_before_first_run()
+
+
+def notebooks(options: argparse.Namespace) -> int:
+    from dprepro.kit import ledger, refresh
+
+    status = run(argparse.Namespace(profile="laptop", only="*", jobs=None, force=False))
+    if status == 0:
+        refresh.stored_outputs()
+        refresh.readme_headline(ledger.ledger_text())
+    return status
+
+
+def figures(options: argparse.Namespace) -> int:
+    from dprepro.base.paths import FIGURES
+    from dprepro.kit import refresh
+
+    status = run(argparse.Namespace(profile="laptop", only="*", jobs=None, force=False))
+    refresh.collect_figures(FIGURES)
+    return status
+
+
+def lab(options: argparse.Namespace) -> int:
+    return subprocess.call([sys.executable, "-m", "jupyter", "lab", str(NOTEBOOKS / "index.ipynb")], cwd=ROOT)
+
+
+def bench(options: argparse.Namespace) -> int:
+    return _python(
+        "-m", "pytest", "tests/benchmarks", "-m", "benchmark", "-q", "-s", "-p", "no:cacheprovider"
+    )
+
+
+def test(options: argparse.Namespace) -> int:
+    # One thread a process, as in the batch: the processes share the cores. Coverage is measured on the library's
+    # own tests only: nbval stalls under it.
+    from dprepro.base.cluster import ONE_THREAD
+
+    steps = {
+        "ruff check": ("-m", "ruff", "check", "."),
+        "ruff format": ("-m", "ruff", "format", "--check", "."),
+        "mypy": ("-m", "mypy"),
+        "tests": ("-m", "pytest", "tests", "-n", "2", "--dist", "loadscope", "--cov", "--cov-fail-under=90"),
+        "notebooks": ("-m", "pytest", "notebooks", *NBVAL, "-n", "2", "--dist", "loadscope"),
+        "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
+    }
+    shutil.rmtree(build_dir() / "nbval", ignore_errors=True)
+    failed = []
+    for name, command in steps.items():
+        print(f"\n== {name}", flush=True)
+        start = time.perf_counter()
+        if _python(*command, **ONE_THREAD) != 0:
+            failed.append(name)
+        print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
+    if failed:
+        print(f"\nFAILED: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _python(*arguments: str, **environment: str) -> int:
+    return subprocess.call([sys.executable, *arguments], cwd=ROOT, env={**os.environ, **environment})
+
+
+def clean(options: argparse.Namespace) -> None:
+    for name in (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"):
+        shutil.rmtree(ROOT / name, ignore_errors=True)
+    if build_dir().exists():
+        shutil.rmtree(build_dir())
