@@ -19,6 +19,7 @@ MODELS = {
     "opacus",
     "accelerate",
     "gguf",
+    "peft",
     "sentence-transformers",
     "spacy",
     "mauve-text",
@@ -41,6 +42,7 @@ def test_every_requirement_is_pinned_inside_its_range():
     groups = [
         PYPROJECT["project"]["dependencies"],
         EXTRAS["models"],
+        EXTRAS["labs"],
         EXTRAS["test"],
         PYPROJECT["build-system"]["requires"],
     ]
