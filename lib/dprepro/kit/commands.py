@@ -13,6 +13,7 @@ import time
 from dprepro.base.paths import NOTEBOOKS, ROOT, build_dir
 
 NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "-p", "no:cacheprovider")
+SPREAD = ("-n", "2", "--dist", "loadscope")
 
 
 def setup(options: argparse.Namespace) -> int:
@@ -162,8 +163,18 @@ def test(options: argparse.Namespace) -> int:
         "ruff check": ("-m", "ruff", "check", "."),
         "ruff format": ("-m", "ruff", "format", "--check", "."),
         "mypy": ("-m", "mypy"),
-        "tests": ("-m", "pytest", "tests", "-n", "2", "--dist", "loadscope", "--cov", "--cov-fail-under=90"),
-        "notebooks": ("-m", "pytest", "notebooks", *NBVAL, "-n", "2", "--dist", "loadscope"),
+        "tests": (
+            "-m",
+            "pytest",
+            "tests",
+            "--ignore=tests/benchmarks",
+            *SPREAD,
+            "--cov",
+            "--cov-fail-under=90",
+        ),
+        # Alone: a ratio measured beside other work, or under coverage, is another one.
+        "benchmarks": ("-m", "pytest", "tests/benchmarks", "-q", "-p", "no:cacheprovider"),
+        "notebooks": ("-m", "pytest", "notebooks", *NBVAL, *SPREAD),
         "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
     }
     shutil.rmtree(build_dir() / "nbval", ignore_errors=True)

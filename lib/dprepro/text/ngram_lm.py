@@ -13,6 +13,7 @@ sorted array of integers, and scoring many texts is one binary search an order.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -34,6 +35,13 @@ def _sums(values: NDArray[np.generic]) -> FloatArray:
     return np.concatenate([[0.0], np.cumsum(values)])
 
 
+class _Numbers(dict[str, int]):
+    """Words to their numbers; a word never seen counts as <UNK>."""
+
+    def __missing__(self, word: str) -> int:
+        return 2
+
+
 class _Level:
     """N-grams of one length that occur, sorted by context, then word."""
 
@@ -42,8 +50,15 @@ class _Level:
         once, twice = (counts == 1).sum(), (counts == 2).sum()
         self.discount = float(np.clip(once / max(1, once + 2 * twice), *_DISCOUNTS))
         self._first = np.searchsorted(keys, np.arange(contexts + 1) * words)  # where each context begins
-        self._mass, self._kinds = _sums(counts), _sums(counts > 0)
-        self._discounted = _sums(np.maximum(counts - self.discount, 0))
+        self._mass = _sums(counts)
+
+    @cached_property
+    def _kinds(self) -> FloatArray:
+        return _sums(self.counts > 0)
+
+    @cached_property
+    def _discounted(self) -> FloatArray:
+        return _sums(np.maximum(self.counts - self.discount, 0))
 
     def find(self, context: IntArray, word: IntArray) -> IntArray:
         """Return the number of each n-gram, -1 for one that does not occur or whose context is -1."""
@@ -55,14 +70,16 @@ class _Level:
         """Return counts, 0 for number -1."""
         return np.where(number >= 0, self.counts[number], 0.0)
 
-    def totals(self, context: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the sum of counts after each context and how many words occur there; 0, 0 for context -1."""
-        low, high = self._first[context], self._first[context + 1]  # context -1 has high = first[0] = 0
-        known = context >= 0
-        return (
-            np.where(known, self._mass[high] - self._mass[low], 0.0),
-            np.where(known, self._kinds[high] - self._kinds[low], 0.0),
-        )
+    def total(self, context: IntArray) -> FloatArray:
+        """Return the sum of counts after each context; 0 for context -1."""
+        return self._between(self._mass, context)
+
+    def kinds(self, context: IntArray) -> FloatArray:
+        """Return how many words occur after each context; 0 for context -1."""
+        return self._between(self._kinds, context)
+
+    def _between(self, sums: FloatArray, context: IntArray) -> FloatArray:
+        return np.where(context >= 0, sums[self._first[context + 1]] - sums[self._first[context]], 0.0)
 
     def draw(self, context: IntArray, rng: np.random.Generator, *, discounted: bool) -> IntArray:
         """Return a word after each context (which must have some), with probability in proportion to its count."""
@@ -127,19 +144,16 @@ class NGramModel:
         if not self.vocabulary:
             raise ValueError("texts must hold at least one word, got none")
         self._names = [*_SPECIAL, *self.vocabulary]
-        self._number = {word: number for number, word in enumerate(self._names)}
+        self._number = _Numbers(zip(self._names, range(len(self._names)), strict=True))
         self._lengths = np.array([len(row) for row in rows])
         self._levels: list[_Level] = []
         tokens, size, contexts, shorter = self._tokens(rows), len(self._names), 1, 1
-        ending = np.zeros(
-            len(tokens.word), dtype=np.int64
-        )  # n-gram of the last length that ends at each token
+        # For each token, the n-gram of the last length that ends there.
+        ending = np.zeros(len(tokens.word), dtype=np.int64)
         for length in range(1, self.order + 1):
             here = tokens.place >= length - 1  # it begins inside its text
             context = ending if length == 1 else np.concatenate([[-1], ending[:-1]])
-            keys, number, counts = np.unique(
-                context[here] * size + tokens.word[here], return_inverse=True, return_counts=True
-            )
+            keys, number, counts = _distinct(context[here] * size + tokens.word[here], shorter * size)
             predicted = keys % size != 0  # <s> is given, never predicted
             if self.smoothing == "kneser_ney" and length > 1:
                 below = np.zeros(len(keys), dtype=np.int64)  # the same n-gram without its first word
@@ -184,7 +198,7 @@ class NGramModel:
         self._check_fitted()
         if len(context) != self.order - 1:
             raise ValueError(f"context must hold {self.order - 1} words, got {len(context)}: {context!r}")
-        words = np.array([self._number.get(name, 2) for name in (*context, word)], dtype=np.int64)
+        words = np.array([self._number[name] for name in (*context, word)], dtype=np.int64)
         contexts, numbers = self._ngrams(words)
         return float(np.log(self._probability([c[-1:] for c in contexts], [n[-1:] for n in numbers]))[0])
 
@@ -231,8 +245,8 @@ class NGramModel:
         word[word == 2] = 1
         undecided = np.ones(len(word), dtype=bool)
         for level, context in reversed(list(zip(self._levels, suffix, strict=True))):
-            total, kinds = level.totals(context)
-            rest = self.k * choices if smooth else level.discount * kinds
+            total = level.total(context)
+            rest = self.k * choices if smooth else level.discount * level.kinds(context)
             whole = total + rest if smooth else np.maximum(total, 1)
             own = (whole - rest) / whole * (total > 0)
             take = undecided & (rng.random(len(word)) < own)
@@ -257,13 +271,13 @@ class NGramModel:
     def _probability(self, contexts: list[IntArray], numbers: list[IntArray]) -> FloatArray:
         if self.smoothing != "kneser_ney":
             size = len(self._names) - (2 if self.order == 1 else 0)
-            total, _ = self._levels[-1].totals(contexts[-1])
+            total = self._levels[-1].total(contexts[-1])
             return (self._levels[-1].count(numbers[-1]) + self.k) / (total + self.k * size)
         # Below order 1: uniform on all that can follow, which is all but <s> (and but </s> at order 1).
         probability = np.full(len(numbers[0]), 1 / (len(self._names) - (2 if self.order == 1 else 1)))
         for level, context, number in zip(self._levels, contexts, numbers, strict=True):
-            total, kinds = level.totals(context)
-            own = np.maximum(level.count(number) - level.discount, 0) + level.discount * kinds * probability
+            total, lower = level.total(context), level.discount * level.kinds(context)
+            own = np.maximum(level.count(number) - level.discount, 0) + lower * probability
             probability = np.divide(own, total, out=probability, where=total > 0)
         return probability
 
@@ -275,8 +289,8 @@ class NGramModel:
         word = np.ones(len(text), dtype=np.int64)  # </s> where no word follows
         word[place < pads] = 0
         inside = (place >= pads) & (place < np.repeat(lengths, lengths) - (1 if pads else 0))
-        get = self._number.get
-        word[inside] = [get(name, 2) for name in chain.from_iterable(rows)]
+        words = map(self._number.__getitem__, chain.from_iterable(rows))
+        word[inside] = np.fromiter(words, dtype=np.int64, count=sum(map(len, rows)))
         return _Tokens(word, place, text)
 
     def _check_fitted(self) -> None:
@@ -287,9 +301,18 @@ class NGramModel:
 def _split(texts: Iterable[str]) -> list[list[str]]:
     if isinstance(texts, str):
         raise ValueError(f"texts must be a sequence of strings, got one string: {texts[:40]!r}")
-    rows = []
-    for position, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"texts must be strings, got {type(text).__name__} at position {position}")
-        rows.append(text.split())
-    return rows
+    texts = list(texts)
+    try:
+        return list(map(str.split, texts))
+    except TypeError:
+        position = next(place for place, text in enumerate(texts) if not isinstance(text, str))
+        found = type(texts[position]).__name__
+        raise ValueError(f"texts must be strings, got {found} at position {position}") from None
+
+
+def _distinct(keys: IntArray, limit: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the sorted distinct keys (all below limit), the place of each key among them, and their counts."""
+    if limit > 4 * len(keys):
+        return np.unique(keys, return_inverse=True, return_counts=True)
+    counts = np.bincount(keys, minlength=limit)  # few possible keys: counted without sorting
+    return np.flatnonzero(counts), (np.cumsum(counts > 0) - 1)[keys], counts[counts > 0]
