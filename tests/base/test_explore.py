@@ -6,7 +6,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
-from dprepro.kit.explore import explore
+from dprepro.base.explore import explore
 
 mpl.use("Agg")
 
