@@ -1,0 +1,177 @@
+"""The second process of grading: the checks of a lab on the answers of a submission, as data.
+
+It never imports or runs a student's code. What a check sees is the answers, the student's seed from the roster and
+what it imports itself. The checks are otter-grader's (OK format), run by otter's own class.
+
+``python -m dprepro.kit.labs_checks`` reads a job from standard input, {"answers": {...}, "seed": int,
+"checks": {question: OK test}, "seconds": float}, and prints a JSON line for each question as it is done, so that
+a check that never ends costs its question only.
+"""
+
+import copy
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dprepro.base.paths import ROOT
+from dprepro.kit.labs_answers import read_answers
+
+# A check recomputes one value; more time than this means an answer that makes it work without end.
+SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One question: points earned and possible, and a line for each visible check that failed.
+
+    `hidden_failed` counts the hidden checks that failed; what they say stays with the instructor.
+    """
+
+    question: str
+    score: float
+    possible: float
+    messages: tuple[str, ...] = ()
+    hidden_failed: int = 0
+    visible_failed: int = 0
+
+
+def run_checks(
+    answers: Mapping[str, Any], seed: int, checks: Mapping[str, Any], seconds: float = SECONDS
+) -> list[Mark]:
+    """Run a lab's checks in a process of their own.
+
+    Parameters
+    ----------
+    answers : mapping
+        Encoded values by name, as a submission left them; not trusted.
+    seed : int
+        The student's, from the roster.
+    checks : mapping
+        OK tests by question.
+    seconds : float
+        For one question, positive.
+
+    Returns
+    -------
+    list of Mark
+        In the order of `checks`. A question whose checks did not end, or for which the process died, has none of
+        its points and says so.
+    """
+    job = json.dumps({"answers": answers, "seed": seed, "checks": checks, "seconds": seconds})
+    command = [sys.executable, "-P", "-m", "dprepro.kit.labs_checks"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            command,
+            input=job.encode(),
+            env=environment,
+            capture_output=True,
+            timeout=30 + seconds * (len(checks) + 1),
+            check=False,
+        )
+        output, errors = done.stdout, done.stderr
+    except subprocess.TimeoutExpired as error:
+        output, errors = error.stdout or b"", b""
+    marks = {}
+    for line in output.decode().splitlines():
+        found = json.loads(line)
+        marks[found["question"]] = Mark(**{**found, "messages": tuple(found["messages"])})
+    if not marks and errors and b"MemoryError" not in errors:
+        raise RuntimeError(f"the checks could not start: {errors.decode()[-2000:]}")
+    return [marks.get(question) or _none(question, test) for question, test in checks.items()]
+
+
+def _none(question: str, test: Mapping[str, Any]) -> Mark:
+    from otter.test_files.ok_test import OKTestFile
+
+    possible = OKTestFile.from_spec(dict(test)).possible
+    return Mark(question, 0.0, possible, ("its checks did not end on these answers",))
+
+
+def main() -> None:
+    """Read a job, print the marks."""
+    # What a check prints must not mix with the marks.
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    job = json.loads(sys.stdin.buffer.read())
+    _limit_memory()
+    namespace: dict[str, Any] = {"student_seed": job["seed"]}
+    notes = []
+    for name, encoded in job["answers"].items():
+        try:
+            namespace |= read_answers(json.dumps({name: encoded}))
+        except ValueError as error:
+            notes.append(f"{name}: {error}")
+    for question, test in job["checks"].items():
+        own = [note for note in notes if note.startswith(f"{question}_")]
+        found = _run(question, test, namespace, job["seconds"], own)
+        results.write(json.dumps(found.__dict__) + "\n")
+        results.flush()
+
+
+def _run(
+    question: str, test: dict[str, Any], namespace: dict[str, Any], seconds: float, notes: list[str]
+) -> Mark:
+    from otter.test_files.ok_test import OKTestFile
+
+    ok = OKTestFile.from_spec(test)
+    stop = threading.Timer(seconds, os._exit, [1]) if not hasattr(signal, "SIGALRM") else None
+    if stop:
+        stop.start()
+    else:
+        signal.signal(signal.SIGALRM, _ends)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        ok.run(copy.deepcopy(namespace))
+    except KeyboardInterrupt:
+        return Mark(question, 0.0, ok.possible, (*notes, f"its checks did not end within {seconds:g} s"))
+    finally:
+        if stop:
+            stop.cancel()
+        else:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    failed = [result for result in ok.test_case_results if not result.passed]
+    visible = [result for result in failed if not result.test_case.hidden]
+    messages = [_reason(result.test_case.failure_message or result.message or "") for result in visible]
+    told = [result.test_case.failure_message for result in failed if result.test_case.hidden]
+    return Mark(
+        question,
+        round(float(ok.score), 6),
+        round(float(ok.possible), 6),
+        (*notes, *messages, *(message for message in told if message)),
+        len(failed) - len(visible),
+        len(visible),
+    )
+
+
+def _ends(number: int, frame: Any) -> None:
+    # The one exception that a doctest does not take for a failed line.
+    raise KeyboardInterrupt
+
+
+def _reason(message: str) -> str:
+    """Return the last error of a doctest's report; of a failed assertion its message alone."""
+    errors = re.findall(r"^\s*(\w*(?:Error|Exception|Exit)\b.*)$", message, re.MULTILINE)
+    last = errors[-1].strip() if errors else message.strip().splitlines()[-1] if message.strip() else "failed"
+    if match := re.match(r"NameError: name '(q\d+_\w+)' is not defined", last):
+        return f"{match[1]} has no answer"
+    return last.removeprefix("AssertionError: ")[:200]
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+
+
+if __name__ == "__main__":
+    main()
