@@ -11,16 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dprepro.audits.audit_card_attacks import attack_findings
-from dprepro.audits.audit_card_claim import (
-    MISSING,
-    NOTE,
-    REJECTED,
-    STATED,
-    Claim,
-    Finding,
-    read_claim,
-)
-from dprepro.audits.audit_card_epsilon import claimed, epsilon_findings
+from dprepro.audits.audit_card_claim import Claim, read_claim
+from dprepro.audits.audit_card_epsilon import epsilon_findings
+from dprepro.audits.audit_card_findings import MISSING, NOTE, REJECTED, STATED, Finding, claimed
 from dprepro.audits.audit_card_keys import KEYS
 from dprepro.audits.audit_card_text import COMPLETE, card, summary, verdict
 from dprepro.base.store import write_atomic
@@ -91,15 +84,21 @@ def audit_card(source: str | os.PathLike[str], output: str | os.PathLike[str]) -
     Raises
     ------
     ValueError
-        As `read_claim`, or `output` is the claim itself.
+        As `read_claim`, or `output` is the claim itself or a folder.
     OSError
         A file cannot be read or written.
     """
     claim = read_claim(source)
+    if Path(output).is_dir():
+        raise ValueError(f"output must be a file, got the folder {output}")
     if Path(output).exists() and os.path.samefile(source, output):
         raise ValueError(f"output must be another file than the claim, got {output} for both")
     findings = check(claim)
-    write_atomic(output, write(claim, findings))
+    try:
+        write_atomic(output, write(claim, findings))
+    except OSError as error:
+        reason = error.__cause__ or error
+        raise OSError(f"cannot write {output}, choose another file with --output ({reason})") from error
     print(summary(claim, findings))
     print(f"written: {output}")
     return 0 if verdict(findings) == COMPLETE else NOT_COMPLETE

@@ -9,8 +9,18 @@ chance on the Pile (Duan et al. 2024, arXiv 2402.07841, who insert no canaries) 
 
 from typing import NamedTuple
 
-from dprepro.audits.audit_card_claim import AGREES, COMPUTED, NOTE, REJECTED, WRONG, Claim, Finding
-from dprepro.audits.audit_card_epsilon import ROUNDING, brief, claimed
+from dprepro.audits.audit_card_claim import Claim
+from dprepro.audits.audit_card_findings import (
+    AGREES,
+    COMPUTED,
+    NOTE,
+    REJECTED,
+    ROUNDING,
+    WRONG,
+    Finding,
+    brief,
+    claimed,
+)
 from dprepro.audits.audit_card_keys import STRONG_CANARIES
 from dprepro.stats.bounds import clopper_pearson, lower_limit, upper_limit
 from dprepro.stats.one_run import epsilon_one_run

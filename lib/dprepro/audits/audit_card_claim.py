@@ -1,4 +1,4 @@
-"""A privacy claim as a TOML file, read and checked for form, and what was found about it.
+"""A privacy claim as a TOML file: read, checked for form, and its template.
 
 Errors are what no card can be written from: a file that is no TOML, an unknown key (mostly a misspelt one, whose
 value would silently be ignored), a value of another type or outside its domain. All of a file are told at once.
@@ -16,16 +16,6 @@ from typing import Any
 from dprepro.audits.audit_card_keys import KEYS, SECTIONS
 from dprepro.audits.audit_card_kinds import described
 from dprepro.base.store import sha256_bytes
-
-# How a finding stands to the claim, the gravest first.
-WRONG = "wrong"  # contradicts the claim's own numbers
-REJECTED = "rejected"  # is there, and does not support the claim
-MISSING = "missing"
-NOTE = "note"  # must be known to read the claim; decides nothing
-AGREES = "agrees"  # compared with what is computed here, and in agreement
-COMPUTED = "computed"  # a number that was computed here
-STATED = "stated"  # given, nothing to compare
-STATUSES = (WRONG, REJECTED, MISSING, NOTE, AGREES, COMPUTED, STATED)
 
 
 @dataclass(frozen=True)
@@ -49,31 +39,6 @@ class Claim:
     def __getitem__(self, key: str) -> Any:
         """Return the value of "section.key", None if it is missing; KeyError for an unknown key."""
         return self.values.get(KEYS[key].name)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of a card.
-
-    Attributes
-    ----------
-    item : str
-        The key that it is about ("guarantee.delta"), or "section.name" of a number that was computed here.
-    status : str
-        One of STATUSES.
-    text : str
-        What was found and why it matters; empty where the value says all.
-    value : str
-        The number or name, as printed.
-    source : str
-        Where the value comes from: claimed, recomputed (with which accountant) or audited.
-    """
-
-    item: str
-    status: str
-    text: str
-    value: str = ""
-    source: str = ""
 
 
 def read_claim(path: str | os.PathLike[str]) -> Claim:

@@ -1,37 +1,15 @@
-"""The account behind a claimed epsilon, done again: what the parameters of a DP-SGD claim give, beside what it says.
+"""The epsilon and delta of a claim against its own parameters: do they agree, and what is accounted for.
 
-Abadi et al., "Deep Learning with Differential Privacy" (2016, arXiv 1607.00133) account for batches drawn by Poisson
-sampling. Most code shuffles instead, and the account does not carry over: Chua et al., "How Private are DP-SGD
-Implementations?" (2024, arXiv 2403.17673). What holds for any shuffle is the account of each record in one batch an
-epoch: given the order of the records, only that batch depends on a record that is zeroed out, so an epoch is one
-Gaussian release and E epochs are E of them.
+Abadi et al., "Deep Learning with Differential Privacy" (2016, arXiv 1607.00133): the account of DP-SGD needs
+noise_multiplier, sample_rate, steps and delta. The last three can be given in several ways, which must agree. The
+account itself is done in audit_card_accounts.
 """
 
 import math
-from typing import Any
 
-from dprepro.audits.audit_card_claim import AGREES, COMPUTED, NOTE, REJECTED, WRONG, Claim, Finding
-from dprepro.mechanisms.accounting import dp_sgd_epsilon
-
-ROUNDING = 0.01  # relative: printed numbers are rounded, and accountants differ by about as much
-WORDED = {"poisson": "Poisson sampling", "shuffled": "shuffled epochs", "fixed-size": "batches of fixed size",
-          "full-batch": "full batches"}  # fmt: skip
-
-
-def shown(value: Any) -> str:
-    """Return a value as a card prints it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(value)
-    if isinstance(value, float):
-        return "infinite" if math.isinf(value) else f"{value:.6g}".replace("e-0", "e-")
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def claimed(claim: Claim, item: str, status: str, text: str) -> Finding:
-    """Return a finding about the value of a key of the claim."""
-    return Finding(item, status, text, shown(claim[item]), "claimed")
+from dprepro.audits.audit_card_accounts import Training, account_findings, mismatch
+from dprepro.audits.audit_card_claim import Claim
+from dprepro.audits.audit_card_findings import NOTE, REJECTED, ROUNDING, WRONG, Finding, claimed
 
 
 def epsilon_findings(claim: Claim) -> list[Finding]:
@@ -65,7 +43,7 @@ def epsilon_findings(claim: Claim) -> list[Finding]:
         return [*found, claimed(claim, "mechanism.noise_multiplier", WRONG, text)]
     rate, steps, delta = sample_rate(claim), number_of_steps(claim), claim["guarantee.delta"]
     if sigma is None or rate is None or steps is None or not delta:
-        return found + _mismatch(claim)
+        return found + mismatch(claim)
     groups = claim["mechanism.clipping_groups"] or 1
     if groups > 1:
         sigma /= math.sqrt(groups)
@@ -74,7 +52,7 @@ def epsilon_findings(claim: Claim) -> list[Finding]:
             f"the account below is for noise_multiplier {sigma:.4g}."
         )
         found.append(claimed(claim, "mechanism.clipping_groups", NOTE, text))
-    return found + _recomputed(claim, sigma, rate, steps, delta)
+    return found + account_findings(claim, Training(sigma, rate, steps, delta, _epochs(claim, rate, steps)))
 
 
 def sample_rate(claim: Claim) -> float | None:
@@ -133,120 +111,6 @@ def _disagreements(claim: Claim) -> list[Finding]:
     return found
 
 
-def _recomputed(claim: Claim, sigma: float, rate: float, steps: int, delta: float) -> list[Finding]:
-    sampling, found = claim["mechanism.sampling"], []
-    replace = claim["guarantee.neighbours"] == "replace-one"
-    near = "replace-one" if replace else "add-or-remove"
-    way = "full batches" if rate == 1 else "Poisson sampling"
-    if sampling is None:
-        way = f"if batches were drawn by {way}"
-    half = sigma / 2 if replace else sigma  # a sum moves by 2C where a record is replaced
-    rdp = None
-    if not replace or rate == 1:  # dp_accounting has no Renyi account of replacing under Poisson sampling
-        rdp = dp_sgd_epsilon(half, rate, steps, delta, "rdp")
-        found.append(_number("rdp", rdp, f"{way}, {near}", "RDP"))
-    pld = (
-        _pld_replace_one(sigma, rate, steps, delta) if replace else dp_sgd_epsilon(sigma, rate, steps, delta)
-    )
-    found.append(_number("pld", pld, f"{way}, {near}", "PLD"))
-    if sampling in ("shuffled", "fixed-size") and rate < 1:
-        bounds = _not_poisson(claim, half, steps, delta)
-        found += [_number(name, epsilon, text, "PLD") for name, epsilon, text in bounds]
-        return found + _not_poisson_judged(claim, pld, min(epsilon for _, epsilon, _ in bounds))
-    return found + _judged(claim, rdp, pld)
-
-
-def _pld_replace_one(sigma: float, rate: float, steps: int, delta: float) -> float:
-    """Upper bound on epsilon where a record is replaced: its gradient turns from C to -C in the same batches."""
-    unsampled = dp_sgd_epsilon(sigma / 2, 1, steps, delta)  # exact at sample_rate 1
-    if rate == 1 or unsampled == 0 or math.isinf(unsampled):
-        return unsampled
-    import dp_accounting
-    from dp_accounting.pld import PLDAccountant
-
-    event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma))
-    # Cells of the loss distribution in proportion to the bound at hand, so that little noise costs no gigabytes.
-    half_noise = dp_sgd_epsilon(sigma / 2, rate, steps, delta)
-    accountant = PLDAccountant(
-        dp_accounting.NeighboringRelation.REPLACE_ONE,
-        value_discretization_interval=max(1e-4, half_noise / 1e5),
-    )
-    return min(unsampled, float(accountant.compose(event, steps).get_epsilon(delta)))
-
-
-def _not_poisson(claim: Claim, sigma: float, steps: int, delta: float) -> list[tuple[str, float, str]]:
-    """Accounts that cover what was done where batches were not drawn by Poisson sampling."""
-    bounds = []
-    if claim["mechanism.sampling"] == "shuffled":
-        epochs = claim["mechanism.epochs"] or steps * (sample_rate(claim) or 1)
-        times = max(1, math.ceil(epochs - 1e-9))
-        text = (
-            f"each record in one batch an epoch, {times:,} epochs: holds for any shuffle, zero-out neighbours"
-        )
-        bounds.append(("each_once", dp_sgd_epsilon(sigma, 1, times, delta), text))
-    text = f"every record in all {steps:,} steps: holds however batches are drawn"
-    return [*bounds, ("full_participation", dp_sgd_epsilon(sigma, 1, steps, delta), text)]
-
-
-def _mismatch(claim: Claim) -> list[Finding]:
-    """An account for another way of drawing batches, where the numbers cannot be recomputed."""
-    sampling, accounted = claim["mechanism.sampling"], claim["mechanism.accounted_as"]
-    if accounted != "poisson" or sampling not in ("shuffled", "fixed-size"):
-        return []
-    text = (
-        f"The training used {WORDED[sampling]}; the account is for Poisson sampling and does not cover that."
-    )
-    return [claimed(claim, "mechanism.sampling", REJECTED, text)]
-
-
-def _not_poisson_judged(claim: Claim, poisson: float, bound: float) -> list[Finding]:
-    item, epsilon, sampling = "guarantee.epsilon", claim["guarantee.epsilon"], claim["mechanism.sampling"]
-    if epsilon is None:
-        return []
-    reach = epsilon * (1 + ROUNDING)
-    if reach >= bound:
-        return [claimed(claim, item, AGREES, f"An account that covers what was done gives {brief(bound)}.")]
-    accounted = WORDED[claim["mechanism.accounted_as"] or "poisson"]
-    text = (
-        f"The training used {WORDED[sampling]}, the account is for {accounted}. An account that covers what was done "
-        f"gives {brief(bound)}; {brief(poisson)} is what Poisson sampling would have given. Nothing here supports "
-        "the claimed epsilon for this training, though nothing computed here refutes it either."
-    )
-    found = [claimed(claim, "mechanism.sampling", REJECTED, text)]
-    if reach < poisson:
-        text = f"Even Poisson sampling would give {brief(poisson)} by PLD: more than claimed."
-        return [*found, claimed(claim, item, WRONG, text)]
-    text = f"Poisson sampling would give {brief(poisson)} by PLD, but the batches were drawn in another way."
-    return [*found, claimed(claim, item, NOTE, text)]
-
-
-def _judged(claim: Claim, rdp: float | None, pld: float) -> list[Finding]:
-    item, epsilon = "guarantee.epsilon", claim["guarantee.epsilon"]
-    if epsilon is None:
-        return []
-    reach = epsilon * (1 + ROUNDING)
-    if reach < pld:
-        text = (
-            f"The parameters give {brief(pld)} by PLD, the tightest account here: more than claimed. The claim does "
-            "not follow from its own numbers."
-        )
-        return [claimed(claim, item, WRONG, text)]
-    if claim["guarantee.accountant"] in ("rdp", "moments") and rdp is not None and reach < rdp:
-        text = (
-            f"The accountant named gives {brief(rdp)}, more than claimed. PLD gives {brief(pld)}, so the number can "
-            "hold, but it comes from another account than the one named."
-        )
-        return [claimed(claim, item, REJECTED, text)]
-    if epsilon > 1.1 * max(pld, rdp or 0):
-        text = f"The parameters give less, {brief(pld)} by PLD: the claim holds with room."
-        return [claimed(claim, item, NOTE, text)]
-    return [claimed(claim, item, AGREES, f"The parameters give {brief(pld)} by PLD.")]
-
-
-def brief(epsilon: float) -> str:
-    """Return an epsilon to four digits, or "infinite"."""
-    return shown(float(f"{epsilon:.4g}"))
-
-
-def _number(name: str, epsilon: float, text: str, accountant: str) -> Finding:
-    return Finding(f"guarantee.{name}", COMPUTED, text, brief(epsilon), f"recomputed ({accountant})")
+def _epochs(claim: Claim, rate: float, steps: int) -> int:
+    """Return how often each record is used where batches are shuffled."""
+    return max(1, math.ceil((claim["mechanism.epochs"] or steps * rate) - 1e-9))

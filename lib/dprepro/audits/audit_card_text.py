@@ -7,8 +7,8 @@ wrote is printed as text: it can neither break a table nor become markup.
 from collections import Counter
 from collections.abc import Sequence
 
-from dprepro.audits.audit_card_claim import AGREES, MISSING, NOTE, REJECTED, WRONG, Claim, Finding
-from dprepro.audits.audit_card_epsilon import shown
+from dprepro.audits.audit_card_claim import Claim
+from dprepro.audits.audit_card_findings import AGREES, MISSING, NOTE, REJECTED, WRONG, Finding, shown
 from dprepro.audits.audit_card_keys import KEYS, SECTIONS
 
 COMPLETE, INSUFFICIENT, CONTRADICTED = "COMPLETE", "INSUFFICIENT", "WRONG BY ITS OWN NUMBERS"
@@ -111,12 +111,11 @@ def summary(claim: Claim, findings: Sequence[Finding]) -> str:
     """Return the verdict, the epsilons and what decides, for a terminal."""
     outcome = verdict(findings)
     lines = [f"{outcome}: {_counts(findings) or _MEANING[outcome]}"]
-    for status in _DECISIVE:
-        for finding in findings:
-            if finding.status == status:
-                lines.append(f"  {status:<9}{finding.item}: {finding.text}")
-    lines += [f"  epsilon {value}: {source}" for value, _, source in _epsilons(claim, findings)]
-    return "\n".join(lines)
+    lines += [f"  epsilon {value}, {source}" for value, _, source in _epsilons(claim, findings)]
+    for status in (WRONG, REJECTED):
+        lines += [f"  {status}: {one.item}: {one.text}" for one in findings if one.status == status]
+    missing = [finding.item for finding in findings if finding.status == MISSING]
+    return "\n".join([*lines, f"  missing: {', '.join(missing)}"] if missing else lines)
 
 
 def label(item: str) -> str:
@@ -137,7 +136,7 @@ def _epsilons(claim: Claim, findings: Sequence[Finding]) -> list[tuple[str, str,
     for finding in findings:
         if finding.item == "guarantee.epsilon":
             value = finding.value or "not given"
-            named = claim["guarantee.accountant"] or "no accountant named"
+            named = shown(claim["guarantee.accountant"] or "no accountant named")
             rows.append((value, at, f"claimed ({named})"))
         elif finding.item.startswith("guarantee.") and finding.item in _COMPUTED:
             rows.append((finding.value, at, f"{finding.source}: {finding.text}"))

@@ -1,13 +1,14 @@
 """The command line: ``dprepro COMMAND`` or ``python -m dprepro COMMAND``.
 
-Commands that a Makefile target calls (reproduce, test, lab, notebooks, figures, bench, clean) and the finer ones
-(run, ledger, monitor, list, rebuild, figure, table). What each does is in commands.py.
+Commands that a Makefile target calls (reproduce, test, lab, lab-release, lab-grade, notebooks, figures, bench, clean)
+and the finer ones (run, ledger, monitor, audit-card, list, rebuild, figure, table). What each does is in commands.py.
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from dprepro.kit import commands
 
@@ -42,6 +43,33 @@ examples:
     dprepro monitor --epsilon 1 --method retidp --horizon 100 --state build.json"""
 
 
+AUDIT_CARD_HELP = """\
+The claim is a TOML file; --template prints one with every key, to fill in.
+The card is a markdown document: what is claimed, epsilon recomputed from the
+parameters, the audited bound recomputed from the counts, and what is missing,
+each with its source. No epsilon is called safe.
+
+exit status: 0 complete (everything that a claim must report is there and
+agrees with its own numbers), 3 insufficient or wrong by its own numbers (the
+first line printed says which), 2 bad input
+
+examples:
+  dprepro audit-card --template > claim.toml
+  dprepro audit-card data/audit_cards/sound.toml
+  dprepro audit-card claim.toml --output appendix/dp-audit.md"""
+
+GRADE_HELP = """\
+DIR holds a folder for each student, named as on the roster; in it the notebooks
+that the student handed in. Each runs without network, sees Python and nothing
+else of this machine (bubblewrap or unshare, on Linux), and may take five minutes
+and 3 GiB. Hidden checks run on its answers in a second process, with the seed
+that the roster gives the student. What has not changed is not run again.
+
+example:
+  python -m dprepro lab-release --roster students.csv
+  python -m dprepro lab-grade submissions --jobs 4"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
@@ -53,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 if all went well, 1 if something failed, 2 for arguments that make no sense, 3 for an alarm of ``monitor``,
-        130 after Ctrl-C, 141 if whoever reads the output has left.
+        0 if all went well, 1 if something failed, 2 for arguments that make no sense, 3 for an alarm of ``monitor``
+        or a claim that ``audit-card`` finds not complete, 130 after Ctrl-C, 141 if whoever reads the output has left.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -90,6 +118,18 @@ def _parser() -> argparse.ArgumentParser:
         "linters, type checker, test suite, and the notebooks against their stored outputs",
     )
     add("lab", commands.lab, "JupyterLab on notebooks/index.ipynb")
+    release = add("lab-release", commands.lab_release, "make the students' versions of the labs")
+    release.add_argument("--roster", type=Path, metavar="CSV", help="column student (default: one student)")
+    release.add_argument("--lab", metavar="NAME", help="one lab, such as lab1 (default: all)")
+    grade = add("lab-grade", commands.lab_grade, "grade a folder of submissions into a CSV")
+    grade.epilog = GRADE_HELP
+    grade.formatter_class = argparse.RawDescriptionHelpFormatter
+    grade.add_argument("submissions", type=Path, metavar="DIR", help="a folder for each student")
+    grade.add_argument("--trusted", action="store_true", help="run without isolation where there is none")
+    grade.add_argument("--jobs", type=int, default=1, help="submissions at a time (default: 1)")
+    grade.add_argument("--roster", type=Path, metavar="CSV", help="default: all students of the releases")
+    for command in (release, grade):
+        command.add_argument("--secret", type=Path, metavar="FILE", help="default: build/labs/secret")
     add("notebooks", commands.notebooks, "refresh the stored outputs of the notebooks and README's headline")
     add("figures", commands.figures, "draw the figures of the laptop profile into figures/")
     add("bench", commands.bench, "measure the stated targets (ratios, in one run)")
@@ -123,6 +163,15 @@ def _parser() -> argparse.ArgumentParser:
     monitor.add_argument("--horizon", type=int, metavar="T", help="steps planned; retidp needs it")
     monitor.add_argument("--beta", type=float, help="retidp: weight of long windows (default: .25)")
     monitor.add_argument("--state", metavar="FILE", help="JSON file that keeps the counts between calls")
+
+    card = add(
+        "audit-card", commands.audit_card, "check a privacy claim about a language model, write a card"
+    )
+    card.epilog = AUDIT_CARD_HELP
+    card.formatter_class = argparse.RawDescriptionHelpFormatter
+    card.add_argument("claim", nargs="?", metavar="CLAIM", help="TOML file")
+    card.add_argument("--output", default="outputs/dp-audit.md", metavar="FILE", help="default: %(default)s")
+    card.add_argument("--template", action="store_true", help="print a claim file to fill in")
 
     add("list", commands.list_names, "notebooks, saved results, figures and tables by name")
     fetch = add("fetch", commands.fetch, "get material that is not shipped (tweets, GloVe vectors)")

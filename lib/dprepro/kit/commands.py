@@ -66,6 +66,17 @@ def monitor(options: argparse.Namespace) -> int:
         return 130
 
 
+def audit_card(options: argparse.Namespace) -> int:
+    from dprepro.audits import audit_card, audit_card_claim
+
+    if options.template == (options.claim is not None):
+        raise ValueError("audit-card needs a claim file or --template, one of the two")
+    if options.template:
+        print(audit_card_claim.template(), end="")
+        return 0
+    return audit_card.audit_card(options.claim, options.output)
+
+
 def _warn_before_first_run() -> None:
     if not (build_dir() / "ledger.csv").exists():
         print(
@@ -148,6 +159,27 @@ def lab(options: argparse.Namespace) -> int:
     return subprocess.call([sys.executable, "-m", "jupyter", "lab", str(NOTEBOOKS / "index.ipynb")], cwd=ROOT)
 
 
+def lab_release(options: argparse.Namespace) -> None:
+    from dprepro.kit import labs_release
+
+    folders = labs_release.release(options.roster, options.lab, options.secret)
+    print(f"Released to {len(folders)}: {os.path.relpath(folders[0].parent)}")
+    print(f"Keep {_shown('labs/secret')} and show it to nobody: the seeds of the students come from it.")
+
+
+def lab_grade(options: argparse.Namespace) -> None:
+    from dprepro.kit import labs_grade
+
+    labs_grade.grade(
+        options.submissions,
+        trusted=options.trusted,
+        jobs=options.jobs,
+        roster=options.roster,
+        secret=options.secret,
+    )
+    print(f"Grades: {_shown('labs/grades.csv')}, a text for each student: {_shown('labs/feedback')}")
+
+
 def bench(options: argparse.Namespace) -> int:
     return _python(
         "-m", "pytest", "tests/benchmarks", "-m", "benchmark", "-q", "-s", "-p", "no:cacheprovider"
@@ -197,5 +229,10 @@ def _python(*arguments: str, **environment: str) -> int:
 def clean(options: argparse.Namespace) -> None:
     for name in (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"):
         shutil.rmtree(ROOT / name, ignore_errors=True)
-    if build_dir().exists():
-        shutil.rmtree(build_dir())
+    for path in build_dir().glob("*"):
+        if path.name == "labs":  # a secret and grades, which nothing can make again
+            print(f"{_shown('labs')} stays: it holds the labs' secret and grades. Delete it yourself.")
+        elif path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
