@@ -87,6 +87,11 @@ class PMixED:
         """Renyi loss that each query may spend."""
         return epsilon_to_rdp(self.epsilon, self.order, self.delta) / self.n_queries
 
+    @property
+    def reverse_order(self) -> float:
+        """Order of the divergence of the public model from the mixture: infinity, or `order` as published."""
+        return np.inf if self.account == "sound" else self.order
+
     def radius(self, size: int) -> float:
         """Radius of the ball where `size` experts were drawn, in nats: the largest that this account grants.
 
@@ -135,9 +140,8 @@ class PMixED:
             )
         if len(rows) == 0:
             return p0
-        reverse = np.inf if self.account == "sound" else self.order
         radius = self.radius(len(rows))
-        return project(rows, p0, radius, self.order, reverse).mixture.mean(axis=0)
+        return project(rows, p0, radius, self.order, self.reverse_order).mixture.mean(axis=0)
 
     def predict(
         self, expert_distributions: ArrayLike, public: ArrayLike, rng: np.random.Generator
