@@ -78,6 +78,12 @@ def _split(master: Path) -> Lab:
         raise ValueError(f"{master}: its ASSIGNMENT CONFIG must say `name: {master.stem}`")
     if _seed_cell(student) is None:
         raise ValueError(f"{master}: no code cell tagged 'parameters' that says `student_seed = 0`")
+    for question, test in autograder["metadata"]["otter"]["tests"].items():
+        points, cases = test["points"], test["suites"][0]["cases"]
+        if not isinstance(points, list) or len(points) != len(cases) or sum(points) <= 0:
+            raise ValueError(
+                f"{master}, {question}: `points` must be a list of {len(cases)}, one for each check"
+            )
     if found := leaks(json.loads(master.read_bytes()), student):
         raise ValueError(f"{master}: students would see {found[0]!r}, part of a solution or a hidden check")
     lab = Lab(master.stem, student, autograder["metadata"]["otter"]["tests"])

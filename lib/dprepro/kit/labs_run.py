@@ -6,9 +6,9 @@ that kills everything costs only what comes after it. A student's code can reach
 data that the grader does not trust.
 """
 
-import asyncio
 import json
 import os
+import queue
 import re
 import stat
 import sys
@@ -18,11 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import nbformat
+from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from jupyter_client.manager import KernelManager
 
 from dprepro.kit.labs_answers import LARGEST, save_code
 
@@ -39,62 +37,87 @@ del _sys, _types, _Grader
 ANSWER = re.compile(r"\bq\d+_")
 
 
-class _Quiet(NotebookClient):
-    """Drops outputs as they come, however large; errors are reported by the reply."""
+GRACE = 5.0  # seconds that an interrupted cell has to stop
 
-    def output(self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int) -> None:
-        """Keep nothing."""
+
+class _GoneError(Exception):
+    """The kernel can run no more cells; the text says why."""
+
+
+class _Kernel:
+    """A Python kernel whose outputs nobody listens to, so that it may print any amount."""
+
+    def __init__(self) -> None:
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        self._manager = KernelManager()
+        # Whatever kernel the notebook names, or none.
+        self._manager._kernel_spec = KernelSpec(argv=argv, display_name="Python", language="python")
+        if os.name == "posix":  # without a network there is no TCP either
+            self._manager.transport, self._manager.ip = "ipc", str(Path(tempfile.mkdtemp()) / "kernel")
+        self._manager.start_kernel()
+        self._client: BlockingKernelClient = self._manager.client()
+        self._client.start_channels(shell=True, iopub=False, stdin=False, hb=False, control=False)
+        if self._reply(self._client.kernel_info(), 60.0) is None:
+            raise _GoneError("did not start a kernel within 60 s")
+
+    def execute(self, source: str, seconds: float, *, silent: bool = False) -> str:
+        """Run code; return what went wrong, in a line, or nothing. _GoneError if the kernel is lost."""
+        sent = self._client.execute(source, silent=silent, allow_stdin=False, stop_on_error=False)
+        content = self._reply(sent, seconds)
+        if content is None:
+            self._manager.interrupt_kernel()
+            if self._reply(sent, GRACE) is None:
+                raise _GoneError(f"ran over {seconds:.0f} s and could not be interrupted")
+            return f"interrupted after {seconds:.0f} s"
+        if content.get("status") == "ok":
+            return ""
+        return f"{content.get('ename', 'not run')}: {content.get('evalue', '')}"[:200]
+
+    def _reply(self, sent: str, seconds: float) -> dict[str, Any] | None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            with suppress(queue.Empty):
+                message = self._client.get_shell_msg(timeout=min(left, 0.2))
+                if message["parent_header"].get("msg_id") == sent:
+                    return message["content"]
+                continue
+            if not self._manager.is_alive():
+                raise _GoneError("ended the notebook's process")
+        return None
+
+    def close(self) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
 
 
 def run(job: dict[str, Any], report: Any) -> None:
     """Execute the cells of a job; `report` is called with each finding, a dict."""
-    cells = [nbformat.v4.new_code_cell(source) for source in job["cells"]]
-    book = nbformat.v4.new_notebook(cells=cells)
-    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    manager = AsyncKernelManager()
-    manager._kernel_spec = KernelSpec(argv=argv, display_name="Python", language="python")
-    if os.name == "posix":  # without a network there is no TCP either
-        manager.transport, manager.ip = "ipc", str(Path(tempfile.mkdtemp()) / "kernel")
-    client = _Quiet(book, km=manager, startup_timeout=60, interrupt_on_timeout=True, allow_errors=False)
-    asyncio.run(_execute(client, job, report))
-
-
-async def _execute(client: NotebookClient, job: dict[str, Any], report: Any) -> None:
     end = time.monotonic() + job["seconds"]
     saved = Path(tempfile.mkdtemp()) / "answers.json"
     problems: list[str] = []
-    async with client.async_setup_kernel():
-        await _silently(client, STUB)
+    kernel = _Kernel()
+    try:
+        kernel.execute(STUB, GRACE, silent=True)
         last = ""
-        for number, cell in enumerate(client.nb.cells, start=1):
-            left = end - time.monotonic()
-            if left <= 0:
-                problems.append(f"stopped before cell {number}: {job['seconds']:g} s were over")
+        for number, source in enumerate(job["cells"], start=1):
+            if (left := end - time.monotonic()) <= 0:
+                problems.append(f"stopped before cell {number}, since {job['seconds']:.0f} s were over")
                 break
-            client.timeout = min(job["cell_seconds"], left)
             try:
-                await client.async_execute_cell(cell, number - 1)
-            except CellTimeoutError:
-                problems.append(f"cell {number} was interrupted after {client.timeout:.0f} s")
-            except CellExecutionError as error:
-                problems.append(f"cell {number}: {error.ename}: {error.evalue}"[:200])
-            except DeadKernelError:
-                problems.append(f"cell {number} ended the notebook's process")
+                if error := kernel.execute(source, min(job["cell_seconds"], left)):
+                    problems.append(f"cell {number}: {error}")
+                if ANSWER.search(source) or number == len(job["cells"]):
+                    kernel.execute(save_code(str(saved)), GRACE, silent=True)
+                    text = _read(saved)
+                    if text and text != last:
+                        report({"answers": text})
+                        last = text
+            except _GoneError as gone:
+                problems.append(f"cell {number} {gone}")
                 break
-            if ANSWER.search(cell.source) or number == len(client.nb.cells):
-                await _silently(client, save_code(str(saved)))
-                text = _read(saved)
-                if text and text != last:
-                    report({"answers": text})
-                    last = text
         report({"problems": problems[:5], "errors": len(problems)})
-
-
-async def _silently(client: NotebookClient, code: str) -> None:
-    """Run code of ours in the kernel; whatever goes wrong there is the student's doing."""
-    client.timeout = 20
-    with suppress(CellExecutionError, CellTimeoutError, DeadKernelError):
-        await client.async_execute_cell(nbformat.v4.new_code_cell(code), 0, store_history=False)
+    finally:
+        kernel.close()
 
 
 def _read(path: Path) -> str:
