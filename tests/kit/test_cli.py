@@ -128,6 +128,25 @@ def test_monitor_help_says_what_a_pipeline_needs(capsys):
     assert max(map(len, printed.splitlines())) <= 80
 
 
+def test_audit_card_writes_a_card_and_ends_with_its_verdict(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["audit-card", "--template"]) == 0
+    (tmp_path / "claim.toml").write_text(capsys.readouterr().out)
+    assert cli.main(["audit-card", "claim.toml"]) == 3
+    assert "written: outputs/dp-audit.md" in capsys.readouterr().out
+    assert (tmp_path / "outputs" / "dp-audit.md").read_text().startswith("# Audit card: ")
+    assert cli.main(["audit-card", "claim.toml", "--output", "mine.md"]) == 3
+    assert (tmp_path / "mine.md").read_text() == (tmp_path / "outputs" / "dp-audit.md").read_text()
+
+
+def test_audit_card_help_says_what_its_exit_status_means(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["audit-card", "--help"])
+    printed = capsys.readouterr().out
+    assert "exit status: 0 complete" in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
 def test_list_names_what_there_is(capsys):
     assert cli.main(["list"]) == 0
     printed = capsys.readouterr().out
@@ -148,6 +167,9 @@ def test_list_names_what_there_is(capsys):
         (["monitor", "/no/counts.csv", "--epsilon", "1"], "No such file .*/no/counts.csv"),
         (["monitor", "--epsilon", "1", "--method", "retidp"], "horizon, .* must be given"),
         (["monitor", "--epsilon", "-1"], "epsilon must be in .*, got -1"),
+        (["audit-card"], "a claim file or --template"),
+        (["audit-card", "claim.toml", "--template"], "a claim file or --template"),
+        (["audit-card", "/no/claim.toml"], "/no/claim.toml: there is no such file"),
     ],
 )
 def test_bad_arguments_are_one_line(arguments, message, capsys):

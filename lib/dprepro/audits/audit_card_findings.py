@@ -14,9 +14,8 @@ NOTE = "note"  # must be known to read the claim; decides nothing
 AGREES = "agrees"  # compared with what is computed here, and in agreement
 COMPUTED = "computed"  # a number that was computed here
 STATED = "stated"  # given, nothing to compare
-ROUNDING = 0.01  # relative: printed numbers are rounded, and accountants differ by about as much
-STATUSES = (WRONG, REJECTED, MISSING, NOTE, AGREES, COMPUTED, STATED)
 
+ROUNDING = 0.01  # relative: printed numbers are rounded, and accountants differ by about as much
 
 _PRINTED = {
     "dp-sgd": "DP-SGD",
@@ -41,7 +40,7 @@ class Finding:
     item : str
         The key that it is about ("guarantee.delta"), or "section.name" of a number that was computed here.
     status : str
-        One of STATUSES.
+        WRONG, REJECTED, MISSING, NOTE, AGREES, COMPUTED or STATED.
     text : str
         What was found and why it matters; empty where the value says all.
     value : str

@@ -229,10 +229,12 @@ def _python(*arguments: str, **environment: str) -> int:
 def clean(options: argparse.Namespace) -> None:
     for name in (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"):
         shutil.rmtree(ROOT / name, ignore_errors=True)
-    for path in build_dir().glob("*"):
+    for path in [*build_dir().glob("*")]:
         if path.name == "labs":  # a secret and grades, which nothing can make again
             print(f"{_shown('labs')} stays: it holds the labs' secret and grades. Delete it yourself.")
         elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
+    if build_dir().exists() and not any(build_dir().iterdir()):
+        build_dir().rmdir()
