@@ -75,11 +75,12 @@ def way_to_isolate() -> str:
 
 def isolating_ways() -> list[str]:
     """Return the ways whose program is installed. Root prefers unshare, under which it can take another user."""
-    programs = {"bubblewrap": "bwrap", "unshare": "unshare"}
-    found = [
-        way for way in ("bubblewrap", "unshare") if sys.platform == "linux" and shutil.which(programs[way])
-    ]
+    found = [way for way in WAYS[:2] if sys.platform == "linux" and _program(way)]
     return found[::-1] if _is_root() else found
+
+
+def _program(way: str) -> str:
+    return shutil.which({"bubblewrap": "bwrap", "unshare": "unshare"}[way]) or ""
 
 
 def _is_root() -> bool:
@@ -179,13 +180,15 @@ def _command(way: str, arguments: Sequence[str], limits: Limits, folder: str) ->
     if way == "bubblewrap":
         binds = [part for path in visible_paths() for part in ("--ro-bind-try", path, path)]
         flags = ["--unshare-all", "--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
+        # Root of this machine could write there.
+        flags += ["--cap-drop", "ALL", "--ro-bind-try", "/proc/sys", "/proc/sys"]
         rooms = [
             ("--size", str(limits.written << 20), "--tmpfs", path) for path in ("/tmp", WORK, "/dev/shm")
         ]
-        return ["bwrap", *flags, *itertools.chain(*rooms), *binds, *inner]
+        return [_program(way), *flags, *itertools.chain(*rooms), *binds, *inner]
     if way == "unshare":
         namespaces = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
-        return ["unshare", *namespaces, *([] if apart else ["--user", "--map-root-user"]), *inner]
+        return [_program(way), *namespaces, *([] if apart else ["--user", "--map-root-user"]), *inner]
     return inner
 
 
