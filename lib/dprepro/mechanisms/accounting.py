@@ -215,6 +215,10 @@ def _pld(sigma: float, sample_rate: float, steps: int, delta: float, coarse: boo
     return epsilon
 
 
+def _pld_coarse(sigma: float, sample_rate: float, steps: int, delta: float) -> float:
+    return _pld(sigma, sample_rate, steps, delta, coarse=True)
+
+
 def _prv(sigma: float, sample_rate: float, steps: int, delta: float) -> float:
     from opacus.accountants import PRVAccountant
 
@@ -251,6 +255,6 @@ _ACCOUNTS: dict[str, Callable[[float, float, int, float], float]] = {"rdp": _rdp
 # What the search for noise asks instead of a slow account, which then checks the result.
 _SEARCHES: dict[str, Callable[[float, float, int, float], float]] = {
     "rdp": _rdp,
-    "pld": lambda *run: _pld(*run, coarse=True),
-    "prv": lambda *run: _pld(*run, coarse=True) + _PRV_ERROR,
+    "pld": _pld_coarse,
+    "prv": lambda sigma, rate, steps, delta: _pld_coarse(sigma, rate, steps, delta) + _PRV_ERROR,
 }
