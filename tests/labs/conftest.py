@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dprepro.base import paths
 from dprepro.kit import labs_grade, labs_release
 from dprepro.kit.labs_sandbox import Limits
 
+REQUIREMENTS = paths.NOTEBOOKS / "labs" / "requirements.txt"
 FIXTURES = Path(__file__).parent / "fixtures"
 # Generous, since the cores may be shared; what runs without end gets a shorter limit in its test.
 LIMITS = Limits(wall=120, cpu=60)
@@ -84,28 +86,38 @@ def assigned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def new_course(
-    tmp_path: Path, assigned: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Course]]:
+def new_course(tmp_path: Path, assigned: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Course]:
     """Return the maker of a course from masters and students."""
+    return partial(make_course, tmp_path, assigned, monkeypatch)
 
-    def make(masters: list[Path], students: list[str]) -> Course:
-        course = Course(tmp_path / "build", tmp_path / "submissions", tmp_path / "notebooks")
-        (course.notebooks / "labs").mkdir(parents=True)
-        for master in masters:
-            shutil.copy(master, course.notebooks / "labs")
-        shutil.copy(paths.ROOT / "notebooks" / "labs" / "requirements.txt", course.notebooks / "labs")
-        monkeypatch.setattr(paths, "NOTEBOOKS", course.notebooks)
-        monkeypatch.setenv("DPREPRO_BUILD", str(course.build))
-        (course.build / "labs").mkdir(parents=True)
-        (course.build / "labs" / "assigned").symlink_to(assigned)
-        roster = tmp_path / "roster.csv"
-        roster.write_text("\n".join(["student", *students, ""]))
-        labs_release.release(roster)
-        course.submissions.mkdir()
-        return course
 
-    return make
+@pytest.fixture(scope="module")
+def new_course_of_module(
+    tmp_path_factory: pytest.TempPathFactory, assigned: Path
+) -> Iterator[Callable[..., Course]]:
+    """Return the maker of a course that lives as long as the tests of a file."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield lambda *args: make_course(tmp_path_factory.mktemp("course"), assigned, patch, *args)
+
+
+def make_course(
+    folder: Path, assigned: Path, patch: pytest.MonkeyPatch, masters: list[Path], students: list[str]
+) -> Course:
+    course = Course(folder / "build", folder / "submissions", folder / "notebooks")
+    (course.notebooks / "labs").mkdir(parents=True)
+    for master in masters:
+        shutil.copy(master, course.notebooks / "labs")
+    shutil.copy(REQUIREMENTS, course.notebooks / "labs")
+    patch.setattr(paths, "NOTEBOOKS", course.notebooks)
+    patch.setenv("DPREPRO_BUILD", str(course.build))
+    (course.build / "labs").mkdir(parents=True)
+    (course.build / "labs" / "assigned").symlink_to(assigned)
+    (course.build / "labs" / "secret").write_text("the seeds of every run are the same")
+    roster = folder / "roster.csv"
+    roster.write_text("\n".join(["student", *students, ""]))
+    labs_release.release(roster)
+    course.submissions.mkdir()
+    return course
 
 
 @pytest.fixture

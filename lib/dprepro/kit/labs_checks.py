@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,14 +112,22 @@ def main() -> None:
             notes.append(f"{name}: {error}")
     for question, test in job["checks"].items():
         own = [note for note in notes if note.startswith(f"{question}_")]
-        found = _run(question, test, namespace, job["seconds"], own)
+        found = run_question(question, test, namespace, job["seconds"], own)
         results.write(json.dumps(found.__dict__) + "\n")
         results.flush()
 
 
-def _run(
-    question: str, test: dict[str, Any], namespace: dict[str, Any], seconds: float, notes: list[str]
+def run_question(
+    question: str,
+    test: dict[str, Any],
+    namespace: dict[str, Any],
+    seconds: float = SECONDS,
+    notes: Sequence[str] = (),
 ) -> Mark:
+    """Run the checks of one question here; `namespace` holds answers and student_seed and is left as it is.
+
+    The mark's messages begin with `notes`. Checks that have not ended after `seconds` are stopped and earn nothing.
+    """
     from otter.test_files.ok_test import OKTestFile
 
     ok = OKTestFile.from_spec(test)

@@ -1,0 +1,208 @@
+"""Every lab is held to the same rules. A new lab needs its master and its tests/labs/wrong_answers/<lab>.toml."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from dprepro.base.paths import NOTEBOOKS
+from dprepro.kit import labs_run
+from dprepro.kit.labs_answers import read_answers, save_code
+from dprepro.kit.labs_checks import run_question
+from dprepro.kit.labs_leaks import leaks, split_master
+from dprepro.kit.labs_release import load_labs, read_secret, student_seed
+
+HERE = Path(__file__).parent
+MASTERS = [HERE / "fixtures" / "lab0.ipynb", *sorted((NOTEBOOKS / "labs").glob("*.ipynb"))]
+IMPORTS = {"numpy", "scipy", "matplotlib", "ipywidgets", "dprepro", "math"}
+SECONDS = {"cell_seconds": 120.0, "seconds": 300.0}
+
+
+class Trial:
+    """One lab, released to one student: answers of the solution, wrong ones, those of the untouched notebook."""
+
+    def __init__(self, master, new_course):
+        self.name = master.stem
+        self.master = json.loads(master.read_bytes())
+        self.course = new_course([master], ["ada"])
+        self.folder = self.course.build / "labs" / "release" / "ada"
+        self.checks = load_labs()[self.name].checks
+        self.seed = student_seed("ada", read_secret())
+        self.wrong = tomllib.loads((HERE / "wrong_answers" / f"{self.name}.toml").read_text(encoding="utf-8"))
+
+    def run_solved_then_wrong(self):
+        book = self.course.solved("ada", self.name)
+        cells = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+        # All at once, so that one wrong answer does not reach the expression of the next.
+        pairs = {name: text for table in self.wrong.values() for name, text in table.items()}
+        if pairs:
+            cells.append(f"{', '.join(pairs)}, = {', '.join(f'({text})' for text in pairs.values())},")
+        findings = []
+        labs_run.run({"cells": cells, **SECONDS}, findings.append)
+        answers = [json.loads(found["answers"]) for found in findings if "answers" in found]
+        assert findings[-1]["problems"] == []
+        assert answers[-1]["refused"] == {}
+        return answers[-2]["answers"], answers[-1]["answers"]
+
+    def run_untouched(self, folder, out):
+        """In a copy of the student's folder: with otter itself, and with the library that students get."""
+        shutil.copytree(self.folder, folder)
+        book = nbformat.read(folder / f"{self.name}.ipynb", as_version=4)
+        where = "import dprepro, pathlib; print(pathlib.Path(dprepro.__file__).parent)"
+        book.cells += [nbformat.v4.new_code_cell(where), nbformat.v4.new_code_cell(save_code(str(out)))]
+        NotebookClient(book, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
+        assert book.cells[-2].outputs[0].text.strip() == str(folder / "dprepro")
+        return json.loads(out.read_text())["answers"]
+
+    def marks(self, answers, seed=None):
+        # In this process, which tests/labs/test_grade.py does not do: importing otter takes seconds each time.
+        namespace = {**read_answers(json.dumps(answers)), "student_seed": seed or self.seed}
+        return {name: run_question(name, test, namespace) for name, test in self.checks.items()}
+
+
+@pytest.fixture(scope="module", params=MASTERS, ids=lambda path: path.stem)
+def trial(request, new_course_of_module):
+    return Trial(request.param, new_course_of_module)
+
+
+@pytest.fixture(scope="module")
+def answers(trial, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("run"))
+        return trial.run_solved_then_wrong()
+
+
+def test_solution_gets_full_marks(trial, answers):
+    marks = trial.marks(answers[0])
+    assert marks, "no questions"
+    assert [mark for mark in marks.values() if mark.score != mark.possible] == []
+
+
+def test_a_plausible_wrong_answer_passes_what_is_visible_and_loses_the_hidden_points(trial, answers):
+    assert trial.wrong.keys() == trial.checks.keys(), "a table for each question"
+    marks = trial.marks(answers[1])
+    for question, mark in marks.items():
+        cases = trial.checks[question]["suites"][0]["cases"]
+        visible = sum(
+            p for p, c in zip(trial.checks[question]["points"], cases, strict=True) if not c["hidden"]
+        )
+        assert mark.visible_failed == 0, mark
+        assert mark.score < mark.possible, mark
+        assert mark.score - visible <= 0.5 * (mark.possible - visible), f"{mark}: keeps most hidden points"
+
+
+def test_another_students_answers_lose_points(trial, answers):
+    theirs = trial.marks(answers[0], trial.seed + 1)
+    assert any(mark.hidden_failed for mark in theirs.values()), "no question depends on the seed"
+
+
+def test_untouched_runs_to_its_end_and_gets_nothing(trial, tmp_path):
+    marks = trial.marks(trial.run_untouched(tmp_path / "mine", tmp_path / "answers.json"))
+    assert [mark for mark in marks.values() if mark.score] == []
+
+
+@pytest.mark.parametrize(
+    "anything",
+    [0, 1, -1, True, "", "a", None, {"float": "nan"}, {"float": "inf"}, [], [0], {"tuple": []}, {"dict": []},
+     {"array": ["f", [0], []]}, {"array": ["f", [1], [1.0]]}, {"array": ["f", [2], [{"float": "nan"}] * 2]}],
+    ids=str,
+)  # fmt: skip
+def test_the_same_thing_everywhere_earns_no_hidden_points(trial, answers, anything):
+    marks = trial.marks(dict.fromkeys(answers[0], anything))
+    for question, mark in marks.items():
+        hidden = [case for case in trial.checks[question]["suites"][0]["cases"] if case["hidden"]]
+        # A letter is right once in a while; a bare number should not be.
+        if anything != "a" and not all(
+            answers[0][name] == anything for name in answers[0] if name.startswith(question)
+        ):
+            assert mark.hidden_failed == len(hidden), f"{question}: {anything!r} passes a hidden check"
+
+
+def test_checks_see_answers_seed_and_their_own_imports_only(trial):
+    for question, test in trial.checks.items():
+        for case in test["suites"][0]["cases"]:
+            tree = ast.parse(re.sub(r"^(>>>|\.\.\.) ?", "", case["code"], flags=re.MULTILINE))
+            expressions = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Expr)]
+            assert expressions == [], (
+                f"{question}: a bare expression in a check prints its value, which fails"
+            )
+
+
+def test_every_question_has_a_visible_and_a_hidden_check(trial):
+    for question, test in trial.checks.items():
+        assert re.fullmatch(r"q\d+", question)
+        assert {case["hidden"] for case in test["suites"][0]["cases"]} == {True, False}, question
+
+
+def test_imports_are_those_of_the_requirements(trial):
+    for cell in trial.master["cells"]:
+        if cell["cell_type"] == "code":
+            for node in ast.walk(ast.parse("".join(cell["source"]))):
+                names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                assert {name.split(".")[0] for name in names} <= IMPORTS
+
+
+def test_master_is_stored_without_outputs(trial):
+    code = [cell for cell in trial.master["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code), "clear the outputs"
+
+
+def test_nothing_secret_is_in_any_file_of_a_student(trial):
+    """Without the release's own search: line by line, in the text of every file that is handed out."""
+    given, secret = split_master(trial.master)
+    assert secret
+    assert leaks(trial.master, trial.course.released("ada", trial.name)) == []
+
+    def plain(line):
+        return re.sub(r"\s|#SOLUTION", "", line).replace("'", '"')
+
+    open_lines = {plain(line) for line in given}
+    secrets = {plain(line) for line in secret} - open_lines
+    long = {line for line in secrets if len(line) >= 12 and not line.startswith(("import", "from"))}
+    assert long
+    files = [
+        path
+        for path in trial.folder.rglob("*")
+        if path.is_file() and "dprepro" not in path.parts[len(trial.folder.parts) :]
+    ]
+    assert {path.name for path in files} == {f"{trial.name}.ipynb", "requirements.txt"}
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        book = json.loads(text) if path.suffix == ".ipynb" else text
+        shown = plain(json.dumps(book, ensure_ascii=False).replace("\\n", "").replace('\\"', '"'))
+        assert [line for line in long if line in shown] == []
+    assert not (trial.folder / "dprepro" / "kit").exists()
+    key = read_secret().decode()
+    assert not any(
+        key in path.read_text(encoding="utf-8", errors="replace") for path in trial.folder.rglob("*.*")
+    )
+
+
+def test_library_of_students_imports_without_torch(trial):
+    wanted = [
+        "mechanisms.dp_sgd",
+        "mechanisms.accounting",
+        "audits.canary",
+        "audits.inversion",
+        "audits.audit_card",
+    ]
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys(("torch", "opacus", "transformers"), None))
+import importlib, pathlib, dprepro
+assert pathlib.Path(dprepro.__file__).parent.parent == pathlib.Path.cwd()
+for room in {wanted}:
+    importlib.import_module(f"dprepro.{{room}}")
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=trial.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
