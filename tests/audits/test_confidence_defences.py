@@ -52,10 +52,10 @@ def test_a_second_application_changes_nothing(classes):
     rows = simplex(500, classes)
     for digits in (1, 2, 5):
         shown = truncate(rows, digits)
-        # Truncated rows no longer sum to 1, so each entry is tried in a row of its own.
-        assert np.array_equal(truncate(shown.ravel(), digits)[:, 1], shown.ravel())
+        assert np.array_equal(truncate(shown, digits), shown)
     for levels in (2, 3, 10):
         shown = quantise(rows, levels)
+        # Quantised rows no longer sum to 1, so each entry is tried in a row of its own.
         assert np.array_equal(quantise(shown.ravel(), levels)[:, 1], shown.ravel())
     assert np.array_equal(hide(hide(rows)), hide(rows))
 
@@ -67,6 +67,13 @@ def test_top_k_against_sorting_each_row():
             kept = sorted(row)[-k:]
             assert sorted(shown[shown > 0]) == kept
             assert all(entry in (0, full) for entry, full in zip(shown, row, strict=True))
+
+
+def test_defences_follow_one_another():
+    rows = simplex(50, 5)
+    assert np.array_equal(truncate(top_k(rows, 1), 2), top_k(truncate(top_k(rows, 1), 2), 1))
+    assert np.array_equal(hide(top_k(rows, 3)), hide(rows))
+    assert quantise(top_k(rows, 1), 4).shape == rows.shape
 
 
 def test_equal_entries_keep_the_first():
@@ -85,7 +92,7 @@ def test_binary_probabilities_are_two_columns():
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([[0.5, 0.6]], "sum to 1"),
+        ([[0.5, 0.6]], "sum to at most 1, got 1.1 in row 0"),
         ([[1.2, -0.2]], r"\[0, 1\]"),
         ([[np.nan, 1.0]], r"\[0, 1\]"),
         ([[1.0], [1.0]], "c >= 2"),
@@ -177,9 +184,28 @@ def test_ties_count_by_expectation():
     assert utility([[0.7, 0.3], [0.7, 0.3]], [0, 1], coverage=0.5).selective_accuracy == 0.5
 
 
-def test_rows_are_scaled_and_a_row_of_zeros_is_uniform():
-    assert utility([[0.0, 0.0]], [1]).brier == utility([[0.5, 0.5]], [1]).brier == 0.5
-    assert utility([[0.375, 0.125]], [0]) == utility([[0.75, 0.25]], [0])
+@pytest.mark.parametrize(
+    ("shown", "read"),
+    [
+        ([0.5, 0, 0], [0.5, 0.25, 0.25]),
+        ([0.5, 0.25, 0], [0.5, 0.25, 0.25]),
+        ([0.5, 0.25, 0.125], [13 / 24, 7 / 24, 4 / 24]),
+        ([0, 0, 0], [1 / 3, 1 / 3, 1 / 3]),
+        ([0.75, 0.5, 0.25], [3 / 6, 2 / 6, 1 / 6]),
+    ],
+)
+def test_what_a_row_lacks_is_spread_and_what_it_has_too_much_scaled(shown, read):
+    for truth in range(3):
+        found, expected = utility([shown], [truth]), utility([read], [truth])
+        assert vars(found) == pytest.approx(vars(expected), abs=1e-12)
+
+
+def test_the_largest_entry_alone_still_tells_which_answers_to_trust():
+    rows, labels = outcomes(5)
+    full, top = utility(rows, labels), utility(top_k(rows, 1), labels)
+    assert top.selective_accuracy == full.selective_accuracy
+    assert top.calibration_error == pytest.approx(full.calibration_error)
+    assert top.brier > full.brier
 
 
 def test_the_last_bits_of_a_sum_move_nothing():

@@ -67,6 +67,19 @@ def test_equal_scores_tell_nothing():
         assert found.rank == pytest.approx(np.full(50, 25.5))
 
 
+def test_equally_good_assignments_are_drawn_from():
+    # Both scores lie half-way between both candidates: the solver alone would settle it by position, rightly.
+    right = [
+        reidentify(
+            [0.5, 0.5], [0.25, 0.75], matching="assignment", rng=np.random.default_rng(seed)
+        ).success.sum()
+        for seed in range(400)
+    ]
+    assert set(right) == {0, 2}
+    assert stats.binomtest(int(np.sum(right)) // 2, 400, 0.5).pvalue > 1e-3
+    assert reidentify([0.5, 0.5], [0.25, 0.75]).success.tolist() == [0.5, 0.5]
+
+
 def test_rounding_of_another_batch_neither_makes_nor_breaks_a_tie():
     p = np.repeat([0.2, 0.7], 5)
     moved = p + 1e-16 * np.arange(10)

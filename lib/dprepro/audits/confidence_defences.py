@@ -5,7 +5,8 @@ Fredrikson, Jha and Ristenpart (2015) proposed rounding against model inversion;
 function of one confidence vector, without noise: how many different vectors it can show limits what they tell.
 
 Confidences of n records are an array (n, c), a row for each record and a column for each class; an array (n,) is the
-probability of class 1 of a binary classifier and becomes two columns. Results of a defence need not sum to 1.
+probability of class 1 of a binary classifier and becomes two columns. A row may sum to less than 1, because the rest
+was withheld, so that a defence can follow another: truncate(top_k(p, 1), 2). Quantised rows may sum to more.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ def hide(confidences: ArrayLike) -> FloatArray:
     Raises
     ------
     ValueError
-        If a row does not hold probabilities that sum to 1.
+        If a row does not hold probabilities.
     """
     rows = probability_rows("confidences", confidences)
     return np.eye(rows.shape[1])[rows.argmax(axis=1)]
@@ -139,12 +140,15 @@ class Utility:
 
 
 def utility(exposed: ArrayLike, labels: ArrayLike, *, coverage: float = 0.5, bins: int = 10) -> Utility:
-    """Measure what exposed confidences are worth, read as they stand: rows are scaled to sum to 1.
+    """Measure what exposed confidences are worth to a user who reads them as probabilities.
+
+    What a row lacks to 1 is spread evenly over the classes shown as 0, over all where there is none; a row that sums
+    to more is scaled.
 
     Parameters
     ----------
     exposed : array_like, shape (n, c) or (n,)
-        As a defence returns them. A row of zeros counts as uniform.
+        As a defence returns them.
     labels : array_like, shape (n,)
         True classes, 0 to c - 1.
     coverage : float
@@ -163,7 +167,9 @@ def utility(exposed: ArrayLike, labels: ArrayLike, *, coverage: float = 0.5, bin
     coverage = float(in_interval("coverage", coverage, 0, 1, closed="right"))
     bins = int(positive_count("bins", bins))
     total = rows.sum(axis=1, keepdims=True)
-    read = np.where(total > 0, rows / np.where(total > 0, total, 1), 1 / classes)
+    hidden = (rows == 0) | (rows > 0).all(axis=1, keepdims=True)
+    read = rows + hidden * np.maximum(0, 1 - total) / hidden.sum(axis=1, keepdims=True)
+    read /= np.maximum(1, total)
 
     confidence = read.max(axis=1)
     best = read >= confidence[:, None] - TIE
@@ -200,12 +206,12 @@ def entries(name: str, values: ArrayLike) -> FloatArray:
 
 
 def probability_rows(name: str, values: ArrayLike) -> FloatArray:
-    """Return `entries` whose rows sum to 1, to a millionth as in a log of rounded numbers; ValueError otherwise."""
+    """Return `entries` whose rows sum to at most 1, to a millionth as rounded numbers do; ValueError otherwise."""
     rows = entries(name, values)
-    wrong = np.flatnonzero(np.abs(rows.sum(axis=1) - 1) > 1e-6)
+    wrong = np.flatnonzero(rows.sum(axis=1) > 1 + 1e-6)
     if wrong.size:
         raise ValueError(
-            f"{name} must have rows that sum to 1, got {rows[wrong[0]].sum():g} in row {wrong[0]} "
+            f"{name} must have rows that sum to at most 1, got {rows[wrong[0]].sum():g} in row {wrong[0]} "
             f"and {wrong.size} such rows of {len(rows)}"
         )
     return rows
