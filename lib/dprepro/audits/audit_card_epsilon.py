@@ -70,7 +70,7 @@ def number_of_steps(claim: Claim) -> int | None:
     steps, epochs, rate = claim["mechanism.steps"], claim["mechanism.epochs"], sample_rate(claim)
     if steps is not None:
         return int(steps)
-    return max(1, math.ceil(epochs / rate - 1e-9)) if epochs and rate and epochs / rate < 1e15 else None
+    return max(1, math.ceil(epochs / rate - 1e-9)) if epochs and rate else None
 
 
 def _delta(claim: Claim) -> list[Finding]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dprepro.base.check import in_interval, positive_count
 
-_LARGEST_COUNT = 10**15
+_LARGEST_COUNT = 10**12
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,16 @@ def number(low: float, high: float, closed: str) -> Kind:
     return Kind(f"a finite number in {left}{low:g}, {high:g}{right}", _without_text(accept))
 
 
-def count(minimum: int) -> Kind:
-    """Return the kind of whole numbers from `minimum` to 10^15."""
+def count(minimum: int, maximum: int = _LARGEST_COUNT) -> Kind:
+    """Return the kind of whole numbers from `minimum` to `maximum`."""
 
     def accept(value: Any) -> int:
         _refuse_other_types(value)
-        if not minimum <= value <= _LARGEST_COUNT:
+        if not minimum <= value <= maximum:
             raise ValueError
         return int(positive_count("value", value, minimum))
 
-    return Kind(f"a whole number of at least {minimum}", _without_text(accept))
+    return Kind(f"a whole number from {minimum} to {maximum:,}", _without_text(accept))
 
 
 def choice(*options: str) -> Kind:
