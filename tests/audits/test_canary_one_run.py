@@ -59,6 +59,22 @@ def test_ties_across_the_edge_are_not_guessed():
     assert (audit.correct, audit.tied) == (100, 0)
 
 
+def test_chance_breaks_ties_without_looking_at_the_coins():
+    included = np.arange(400) < 200
+    rng = np.random.default_rng(6)
+    blind = [one_run_audit(np.ones(400), included, 0.0, rng=rng) for _ in range(100)]
+    assert {audit.guesses - audit.tied for audit in blind} == {100}
+    assert np.mean([audit.correct for audit in blind]) == pytest.approx(50, abs=4 * 5 / 10)
+    # Without noise: canaries left out have one and the same score, and those included are above it.
+    scores = np.where(included, 1 + rng.random(400), 0.0)
+    assert one_run_audit(scores, included, 0.0).right_out == 0
+    audit = one_run_audit(scores, included, 0.0, rng=rng)
+    assert (audit.correct, audit.epsilon_low) == (100, audit.ceiling)
+    # Where there is no tie it changes nothing.
+    scores, included = gaussian(1, 100)
+    assert one_run_audit(scores, included, 0.0) == one_run_audit(scores, included, 0.0, rng=rng)
+
+
 def test_all_canaries_may_be_guessed():
     scores, included = gaussian(30, 64)
     audit = one_run_audit(scores, included, 0.0, guesses=2 * min(included.sum(), 64 - included.sum()))

@@ -15,6 +15,7 @@ An arbitrary canary, a record like the others with its own label or a random one
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
 
 from dprepro.base.check import finite, in_interval, one_of, positive_count
 
@@ -140,7 +141,9 @@ def own_share(canaries_x: ArrayLike, x: ArrayLike) -> FloatArray:
         raise ValueError(f"canaries_x must have {data.shape[1]} columns as x has, got {canaries.shape[1]}")
     used = data.any(axis=0)
     rows, wanted = (np.pad(part[:, used], ((0, 0), (0, 1)), constant_values=1.0) for part in (data, canaries))
-    left = wanted.T - rows.T @ np.linalg.lstsq(rows.T, wanted.T)[0]
+    # gelsy: a pivoted QR, several times faster than the default by singular values.
+    fitted = linalg.lstsq(rows.T, wanted.T, cond=1e-10, lapack_driver="gelsy")[0]
+    left = wanted.T - rows.T @ fitted
     outside = np.hypot(np.linalg.norm(left, axis=0), np.linalg.norm(canaries[:, ~used], axis=1))
     return outside / np.hypot(1, np.linalg.norm(canaries, axis=1))
 

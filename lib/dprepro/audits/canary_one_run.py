@@ -7,6 +7,7 @@ one another: the bound holds all the same.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +75,8 @@ class OneRunAudit:
 
     def __str__(self) -> str:
         out = self.canaries - self.included
-        tied = f" ({self.tied} guesses were lost to equal scores and count as wrong)" if self.tied else ""
+        lost = "were lost to equal scores and count as wrong: give rng to break ties at random"
+        tied = f" ({self.tied} guesses {lost})" if self.tied else ""
         runs = "one training" if self.runs == 1 else f"{self.runs} trainings"
         return "\n".join(
             [
@@ -99,6 +101,7 @@ def one_run_audit(
     *,
     guesses: int | None = None,
     claimed: float | None = None,
+    rng: np.random.Generator | None = None,
 ) -> OneRunAudit:
     """Audit a training by the scores of many canaries in one run of it.
 
@@ -118,6 +121,8 @@ def one_run_audit(
         are seen. By default m/4, a good choice for signals of one to three standard deviations.
     claimed : float, optional
         Epsilon that the training claims at `delta`; infinity allowed.
+    rng : Generator, optional
+        Breaks ties at random. Without it tied scores at the edge are not guessed.
 
     Returns
     -------
@@ -142,8 +147,8 @@ def one_run_audit(
     theorem holds for them with runs * m coins.
 
     *Ties.* Which of several equal scores is guessed must not depend on the coins, and the order of a list often does
-    (included ones first). Where a block of equal scores crosses the edge none of it is guessed. So if all scores are
-    equal, or have two values, epsilon is 0.
+    (included ones first). So chance decides, if given, or else none of a block that crosses the edge is guessed. Ties
+    are common where nothing is random but the coins: without noise all canaries left out have one and the same score.
     """
     rows = np.atleast_2d(finite("scores", scores))
     if rows.ndim != 2 or rows.shape[1] < 2:
@@ -156,10 +161,13 @@ def one_run_audit(
     at_most("guesses", np.asarray(number), "the number of canaries in a run", np.asarray(canaries))
     claim = checked_claim(claimed)
     high, low = (number + 1) // 2, number // 2
-    ordered = np.sort(rows, axis=1)
+    places: NDArray[Any] = rows
+    if rng is not None:
+        places = np.lexsort((rng.random(rows.shape), rows), axis=1).argsort(axis=1)
+    ordered = np.sort(places, axis=1)
     # The score that is next beyond the edge is not guessed, nor is what equals it.
-    said_in = rows > ordered[:, [canaries - high - 1]] if high < canaries else np.ones_like(coins)
-    said_out = rows < ordered[:, [low]]
+    said_in = places > ordered[:, [canaries - high - 1]]
+    said_out = places < ordered[:, [low]]
     right_in, right_out = int((said_in & coins).sum()), int((said_out & ~coins).sum())
     total = number * len(rows)
     return OneRunAudit(
