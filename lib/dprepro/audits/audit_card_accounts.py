@@ -56,6 +56,10 @@ class _Accounts(NamedTuple):
     def best(self) -> float:
         return self.pld if self.rdp is None else min(self.pld, self.rdp)
 
+    def __str__(self) -> str:
+        """Return the best bound with the name of its account."""
+        return f"{brief(self.best)} by {'PLD' if self.best == self.pld else 'RDP'}"
+
 
 def account_findings(claim: Claim, training: Training) -> list[Finding]:
     """Recompute epsilon by every account that applies and lay the claimed one beside.
@@ -148,12 +152,12 @@ def _judged(claim: Claim, accounts: _Accounts) -> list[Finding]:
     item, epsilon = "guarantee.epsilon", claim["guarantee.epsilon"]
     if epsilon is None:
         return []
-    reach, best = epsilon * (1 + ROUNDING), brief(accounts.best)
+    reach = epsilon * (1 + ROUNDING)
     if math.isinf(accounts.best):
         text = "No account here gives a finite epsilon for so little noise: the claim is not shown."
         return [claimed(claim, item, REJECTED, text)]
     if reach < accounts.best:
-        return [_refuted(claim, accounts, f"The parameters give {best}, more than claimed.")]
+        return [_refuted(claim, accounts, f"The parameters give {accounts}, more than claimed.")]
     if claim["guarantee.accountant"] in _RENYI and accounts.rdp and reach < accounts.rdp:
         text = (
             f"The accountant named gives {brief(accounts.rdp)}, more than claimed. PLD gives {brief(accounts.pld)}, "
@@ -162,29 +166,31 @@ def _judged(claim: Claim, accounts: _Accounts) -> list[Finding]:
         return [claimed(claim, item, REJECTED, text)]
     named = accounts.rdp if claim["guarantee.accountant"] in _RENYI and accounts.rdp else accounts.best
     if epsilon > 1.1 * named:
-        return [claimed(claim, item, NOTE, f"The parameters give less, {best}: the claim holds with room.")]
-    return [claimed(claim, item, AGREES, f"The parameters give {best}.")]
+        return [
+            claimed(claim, item, NOTE, f"The parameters give less, {accounts}: the claim holds with room.")
+        ]
+    return [claimed(claim, item, AGREES, f"The parameters give {accounts}.")]
 
 
 def _judged_not_poisson(claim: Claim, accounts: _Accounts, bound: float) -> list[Finding]:
     item, epsilon = "guarantee.epsilon", claim["guarantee.epsilon"]
     if epsilon is None:
         return mismatch(claim)
-    reach, poisson = epsilon * (1 + ROUNDING), brief(accounts.best)
+    reach = epsilon * (1 + ROUNDING)
     if reach >= bound:
         return [claimed(claim, item, AGREES, f"An account that covers what was done gives {brief(bound)}.")]
     sampling, assumed = claim["mechanism.sampling"], claim["mechanism.accounted_as"] or "poisson"
     other = "" if assumed == sampling else f" and accounted for {_WORDED[assumed]}, which does not cover that"
     text = (
         f"The training used {_WORDED[sampling]}{other}. An account that holds for what was done gives "
-        f"{brief(bound)}; {poisson} is what Poisson sampling would have given. The claimed epsilon is not shown for "
+        f"{brief(bound)}; {accounts} is what Poisson sampling would have given. The claimed epsilon is not shown for "
         "this training."
     )
     found = [claimed(claim, "mechanism.sampling", REJECTED, text)]
     if reach < accounts.best:
-        text = f"Even Poisson sampling would give {poisson}, more than claimed."
+        text = f"Even Poisson sampling would give {accounts}, more than claimed."
         return [*found, _refuted(claim, accounts, text)]
-    text = f"Poisson sampling would give {poisson}, but the batches were drawn in another way."
+    text = f"Poisson sampling would give {accounts}, but the batches were drawn in another way."
     return [*found, claimed(claim, item, NOTE, text)]
 
 

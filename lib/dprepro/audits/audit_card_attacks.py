@@ -166,7 +166,7 @@ def _compared(claim: Claim, audit: _Audit) -> list[Finding]:
 def _reported(claim: Claim, reported: float, audit: _Audit) -> Finding:
     item = "membership.epsilon_low"
     if reported <= (1 + ROUNDING) * audit.low:
-        return claimed(claim, item, AGREES, f"The counts give {brief(audit.low)}.")
+        return claimed(claim, item, AGREES, f"No more than the counts give, {brief(audit.low)}.")
     if reported <= (1 + ROUNDING) * audit.gaussian:
         text = (
             f"The counts give {brief(audit.low)}, and {brief(audit.gaussian)} only if the release were Gaussian, "
