@@ -163,7 +163,6 @@ class DPFineTune:
             No texts, an empty one, one that is longer than the model's window (named by its index), or a target
             module that the model does not have.
         """
-
         rows = token_rows(tokenizer, texts, int(model.config.max_position_embeddings))
         tuned = copy.deepcopy(model).train()
         if self.lora is not None:
@@ -176,7 +175,8 @@ class DPFineTune:
         trained = sum(weight.numel() for weight in tuned.parameters() if weight.requires_grad)
         empty = 0
         for _ in tqdm(range(self.steps), desc="fine-tuning", unit="step", disable=None):
-            batch = [rows[i] for i in np.flatnonzero(rng.random(len(rows)) < self.sample_rate)]
+            drawn = np.flatnonzero(rng.random(len(rows)) < self.sample_rate)
+            batch = sorted((rows[i] for i in drawn), key=len)  # texts of a chunk are padded to one length
             empty += not batch
             step([batch[i : i + self.chunk] for i in range(0, len(batch), self.chunk)])
         whole = tuned.merge_and_unload() if self.lora is not None else tuned
