@@ -157,6 +157,8 @@ def test_equal_seeds_give_equal_answers():
         ({"n_experts": 0}, "n_experts must be a whole number of at least 1, got 0"),
         ({"n_queries": 0}, "n_queries must be"),
         ({"n_queries": 10.5}, "n_queries must be"),
+        ({"unit": "text"}, "unit must be one of 'expert', 'record', got 'text'"),
+        ({"unit": "record", "account": "published"}, "unit must be one of 'expert', got 'record'"),
         ({"account": "rdp"}, "account must be one of 'sound', 'published', got 'rdp'"),
     ],
 )

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from dprepro.mechanisms.pmixed_ball import project, renyi_divergence
 from dprepro.mechanisms.pmixed_bound import sound_radius, sound_rdp
@@ -44,6 +45,60 @@ def test_no_experts_lose_more(n, order, rate):
     assert worst > 0.1  # and the bound is not idle
 
 
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("order", [2, 3, 8])
+@pytest.mark.parametrize("rate", [0.03, 0.4, 1.0])
+def test_no_records_lose_more(n, order, rate):
+    """An expert that turns into another one."""
+    rng = np.random.default_rng(order)
+    worst = 0.0
+    for radius in (0.02, 0.3, 1.5):
+        stated = sound_rdp(radius, order, rate, n, "record")
+        for _ in range(30):
+            p0 = rng.dirichlet(np.full(6, 0.5))
+            raw = rng.dirichlet(np.full(6, rng.choice([0.05, 0.5])), n + 1)
+            if rng.random() < 0.5:
+                raw[1:] = raw[-1]
+            rows = project(raw, p0, radius, order, np.inf).mixture
+            one, two = token_law(rows[:-1], p0, rate), token_law(rows[1:], p0, rate)  # first goes, last comes
+            found = max(renyi_divergence(one, two, order), renyi_divergence(two, one, order))
+            worst = max(worst, found / stated)
+    assert worst <= 1 + 1e-9
+    assert worst > 0.05
+
+
+def test_worst_record_on_a_grid():
+    """A linear programme over the ratios of the others, the old and the new expert to p0."""
+    radius, order, rate, n = 0.8, 3, 0.03, 80
+    line = np.append(np.geomspace(np.exp(-radius), 200, 22), 1)
+    others, old, new = (side.ravel() for side in np.meshgrid(line, line, line))
+    empty = (1 - rate) ** n
+    laws = [empty + (1 - empty) / n * ((n - 1) * others + one) for one in (old, new)]
+    gain = laws[0] ** order * laws[1] ** (1 - order)
+    balls, means = [others**order, old**order, new**order], [np.ones_like(others), others, old, new]
+    scale = 1 / np.max([*balls, *means], axis=0)
+    found = linprog(
+        -(gain - laws[0]) * scale,
+        A_ub=np.array(balls) * scale,
+        b_ub=np.full(3, np.exp((order - 1) * radius)),
+        A_eq=np.array(means) * scale,
+        b_eq=np.ones(4),
+    )
+    worst = np.log1p(-found.fun) / (order - 1)
+    assert 0.2 * sound_rdp(radius, order, rate, n, "record") < worst
+    assert worst <= sound_rdp(radius, order, rate, n, "record")
+    assert worst > sound_rdp(radius, order, rate, n) / 4  # and it is not the price of an expert
+
+
+@pytest.mark.parametrize("order", [2, 3, 9])
+def test_a_record_costs_more_than_an_expert(order):
+    for radius in (0.0, 0.01, 0.5, 3.0, 400.0):
+        record, expert = (sound_rdp(radius, order, 0.03, 80, unit) for unit in ("record", "expert"))
+        assert np.isfinite(record)
+        assert record >= expert
+    assert sound_rdp(0.0, order, 0.03, 80, "record") == pytest.approx(0, abs=1e-14)
+
+
 def test_one_expert_alone_is_the_ball():
     """With one expert always drawn the loss is that of the ball, and a distribution on its surface reaches it."""
     p0, p = np.array([0.9, 0.1]), np.array([0.1, 0.9])
@@ -82,6 +137,7 @@ def test_radius_spends_the_budget_and_no_more(order, rate):
         ({"order": 1}, "order must be a whole number of at least 2, got 1"),
         ({"order": 3.5}, "order must be"),
         ({"sample_rate": 1.2}, r"sample_rate must be in \[0, 1\], got 1.2"),
+        ({"unit": "text"}, "unit must be one of 'expert', 'record', got 'text'"),
         ({"n_experts": 0}, "n_experts must be a whole number of at least 1, got 0"),
     ],
 )

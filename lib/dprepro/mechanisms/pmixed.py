@@ -5,8 +5,8 @@ is cut into disjoint shards, one expert each. For a query each expert is drawn w
 projected onto a ball around the public distribution (`pmixed_ball`), and one token is sampled from the mean; from the
 public distribution where none was drawn. The guarantee is for that token: the mixture itself must never leave.
 
-Neighbours differ by one expert, present or absent. An expert that changes because one record of its shard does is two
-such steps (one expert away, another added), so a guarantee for records costs more.
+Neighbours differ by one expert, present or absent, as in the public code. A record that comes or goes leaves its
+expert in place, as another one: that is no such step, it is one expert away and another added, and costs more.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from dprepro.mechanisms.pmixed_account import (
     rdp_to_epsilon,
 )
 from dprepro.mechanisms.pmixed_ball import distributions, project
-from dprepro.mechanisms.pmixed_bound import sound_radius
+from dprepro.mechanisms.pmixed_bound import UNITS, sound_radius
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -60,6 +60,8 @@ class PMixED:
     account : {"sound", "published"}
         "sound": `pmixed_bound`, one radius for all draws, each word kept above exp(-radius) of its public
         probability. "published": the public code's, a radius for each drawn size; what it states may be exceeded.
+    unit : {"expert", "record"}
+        What neighbours differ by; the published account knows experts only.
 
     Raises
     ------
@@ -74,12 +76,14 @@ class PMixED:
     n_experts: int = 80
     n_queries: int = 1024
     account: str = "sound"
+    unit: str = "expert"
 
     def __post_init__(self) -> None:
         in_interval("sample_rate", self.sample_rate, 0, 1)
         positive_count("n_experts", self.n_experts)
         positive_count("n_queries", self.n_queries)
         one_of("account", self.account, ACCOUNTS)
+        one_of("unit", self.unit, UNITS if self.account == "sound" else ("expert",))
         epsilon_to_rdp(self.epsilon, self.order, self.delta)  # checks the three
 
     @property
@@ -99,7 +103,7 @@ class PMixED:
         """
         s = int(positive_count("size", size))
         if self.account == "sound":
-            return _sound_radius(self.rdp_per_query, self.order, self.sample_rate, self.n_experts)
+            return _sound_radius(self.rdp_per_query, self.order, self.sample_rate, self.n_experts, self.unit)
         return self.order * _published_beta(self.rdp_per_query, s, self.order, self.sample_rate)
 
     def spent(self, queries: int) -> float:

@@ -123,21 +123,20 @@ def project(
     weight = np.zeros(len(rows))
     movable = rows[:, ~support].sum(axis=1) == 0 if most > 0 else np.zeros(len(rows), dtype=bool)
     inner, log_base = excess[movable], np.log(public[support])
-    weight[movable] = np.minimum(  # either divergence grows with the weight, so each has its own largest one
-        _largest(len(inner), most, _forward(inner, log_base, a)),
-        _floor_weight(inner, most)
-        if np.isinf(b)
-        else _largest(len(inner), most, _log_ratios(inner, log_base, 1 - b)),
-    )
+    # either divergence grows with the weight: first the largest one forwards, then less if the way back needs it
+    forth = _largest(np.ones(len(inner)), most, _forward(inner, log_base, a))
+    if np.isinf(b):
+        weight[movable] = np.minimum(forth, _floor_weight(inner, most))
+    else:
+        weight[movable] = _largest(forth, most, _log_ratios(inner, log_base, 1 - b))
     mixture = weight[:, None] * rows + (1 - weight[:, None]) * public
     return Projection(mixture.reshape(experts.shape), weight.reshape(experts.shape[:-1]))
 
 
-def _largest(n: int, radius: float, divergence: Divergence) -> FloatArray:
-    """Largest weight of each of n experts whose divergence is within the radius, by bisection from inside."""
-    low, high = np.zeros(n), np.ones(n)
-    low[divergence(np.arange(n), high) <= radius] = 1
-    left = np.flatnonzero(low < 1)
+def _largest(high: FloatArray, radius: float, divergence: Divergence) -> FloatArray:
+    """Largest weight of each expert up to `high` whose divergence is within the radius, by bisection from inside."""
+    high, fits = high.copy(), divergence(np.arange(len(high)), high) <= radius
+    low, left = np.where(fits, high, 0.0), np.flatnonzero(~fits)
     for _ in range(_HALVINGS):
         middle = (low[left] + high[left]) / 2
         good = divergence(left, middle) <= radius

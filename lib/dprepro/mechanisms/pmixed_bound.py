@@ -1,4 +1,4 @@
-"""A privacy account of PMixED that holds, for one sampled token and neighbours that differ by one expert.
+"""A privacy account of PMixED that holds, for one sampled token; neighbours differ by one expert or by one record.
 
 Every projected expert m has D_a(m || p0) <= r and m >= exp(-r) p0 (`pmixed_ball.project` with reverse_order = inf),
 and r does not depend on how many experts were drawn. Let S be the others that were drawn, Q their mean (p0 if there
@@ -11,20 +11,27 @@ E_Q R^k <= exp((k - 1) rho) with rho = r if Q = p0 and 2 r otherwise: Q >= exp(-
 other. Adding the expert costs the binomial sum of `poisson_moment` at rate t. Removing it costs
 E_Q (1 - t + t R)^(1 - a), which a parabola above the curve on R >= 0 bounds. Moments are jointly convex, so both may
 be averaged over S, whose size is Binomial(N - 1, p). Nothing here is taken from the published proof.
+
+A record that comes or goes leaves its expert in place, with m' for m = m_i. Let W = (1 - t) Q + t m', R = m / W and
+R' = m' / W, whose moments are as above, and D = R - R', of mean 0. The loss is E_W (1 + t D)^a. Where D < 0 the terms
+from the third on lower it, t D being -1 at least; where D > 0, D is below R and below (R - 1)+ + (1 - R')+.
 """
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp, xlogy
 from scipy.stats import binom
 
-from dprepro.base.check import in_interval, positive_count
+from dprepro.base.check import in_interval, one_of, positive_count
 from dprepro.mechanisms.pmixed_account import largest, poisson_moment
 
 FloatArray = NDArray[np.float64]
 
 
-def sound_rdp(radius: float, order: int, sample_rate: float, n_experts: int) -> float:
+UNITS = ("expert", "record")
+
+
+def sound_rdp(radius: float, order: int, sample_rate: float, n_experts: int, unit: str = "expert") -> float:
     """Renyi loss of one token.
 
     Parameters
@@ -37,11 +44,14 @@ def sound_rdp(radius: float, order: int, sample_rate: float, n_experts: int) -> 
         Chance of each expert to be drawn, in [0, 1].
     n_experts : int
         N of the larger database.
+    unit : {"expert", "record"}
+        What neighbours differ by: an expert present or absent, or an expert that is another one because a record
+        of its shard is present or absent.
 
     Returns
     -------
     float
-        The larger of both directions: an expert added, an expert removed.
+        The larger of both directions.
 
     Raises
     ------
@@ -53,13 +63,16 @@ def sound_rdp(radius: float, order: int, sample_rate: float, n_experts: int) -> 
     p, n = float(in_interval("sample_rate", sample_rate, 0, 1)), int(positive_count("n_experts", n_experts))
     size = np.arange(1, n + 1)  # with the expert
     weight = binom.logpmf(size - 1, n - 1, p)
-    t, rho = p / size, np.where(size == 1, r, 2 * r)
+    t = p / size
+    if one_of("unit", unit, UNITS) == "record":
+        return max(0.0, float(logsumexp(weight + _changed(t, a, r)))) / (a - 1)
+    rho = np.where(size == 1, r, 2 * r)
     added = poisson_moment(t, a, np.arange(1, a)[:, None] * rho)
     worst = max(logsumexp(weight + added), logsumexp(weight + _removed(t, a, rho)))
     return max(0.0, float(worst)) / (a - 1)
 
 
-def sound_radius(rdp: float, order: int, sample_rate: float, n_experts: int) -> float:
+def sound_radius(rdp: float, order: int, sample_rate: float, n_experts: int, unit: str = "expert") -> float:
     """Largest radius whose `sound_rdp` is at most `rdp`; infinity if nothing is ever drawn.
 
     Raises
@@ -68,7 +81,7 @@ def sound_radius(rdp: float, order: int, sample_rate: float, n_experts: int) -> 
         An argument outside its domain.
     """
     budget = float(in_interval("rdp", rdp, 0, np.inf, closed="left"))
-    return largest(lambda radius: sound_rdp(radius, order, sample_rate, n_experts), budget)
+    return largest(lambda radius: sound_rdp(radius, order, sample_rate, n_experts, unit), budget)
 
 
 def _removed(t: FloatArray, a: int, rho: FloatArray) -> FloatArray:
@@ -88,3 +101,15 @@ def _removed(t: FloatArray, a: int, rho: FloatArray) -> FloatArray:
         quadratic = np.logaddexp(0, np.log(parabola) + spread)
         linear = np.logaddexp(kept, np.log(t) + (a - 1) * rho)
     return np.minimum(quadratic, linear)
+
+
+def _changed(t: FloatArray, a: int, r: float) -> FloatArray:
+    """Logarithm of a bound of E_W (1 + t D)^a: of two for each moment of D, the second the better for large r."""
+    k = np.arange(2, a + 1)[:, None]
+    power = 2 * r * (k - 1)  # log E_W R^k
+    with np.errstate(divide="ignore", over="ignore"):
+        # E (R - 1)+^k <= E R^k - 1 and E (1 - R')+^k <= E R'^2 - 1; the square needs no sign, so both count twice
+        near = np.log(np.expm1(power) + np.expm1(2 * r)) + np.where(k == 2, 1, k - 1) * np.log(2)
+        far = power + np.where(k == 2, np.log(2), 0)  # E D^2 <= E R^2 + E R'^2
+        terms = gammaln(a + 1) - gammaln(k + 1) - gammaln(a - k + 1) + xlogy(k, t) + np.minimum(near, far)
+    return np.logaddexp(0, logsumexp(terms, axis=0))
