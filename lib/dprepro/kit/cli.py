@@ -104,24 +104,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dprepro", description=__doc__.partition("\n\n")[2])
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, command: Callable[[argparse.Namespace], object], text: str) -> argparse.ArgumentParser:
-        sub = subparsers.add_parser(name, help=text, description=text)
+    def add(name: str, command: Callable[[argparse.Namespace], object]) -> argparse.ArgumentParser:
+        text = str(command.__doc__)
+        sub = subparsers.add_parser(name, help=text.rstrip("."), description=text)
         sub.set_defaults(command=command)
         return sub
 
-    add("setup", commands.setup, "install what the locks name (python -m dprepro setup)")
-    reproduce = add("reproduce", commands.reproduce, "execute every table notebook; write ledger and figures")
+    add("setup", commands.setup)
+    reproduce = add("reproduce", commands.reproduce)
     reproduce.add_argument("--jobs", type=int, help="worker processes (default: one a core)")
-    add(
-        "test",
-        commands.test,
-        "linters, type checker, test suite, and the notebooks against their stored outputs",
-    )
-    add("lab", commands.lab, "JupyterLab on notebooks/index.ipynb")
-    release = add("lab-release", commands.lab_release, "make the students' versions of the labs")
+    add("test", commands.test)
+    add("lab", commands.lab)
+    release = add("lab-release", commands.lab_release)
     release.add_argument("--roster", type=Path, metavar="CSV", help="column student (default: one student)")
     release.add_argument("--lab", metavar="NAME", help="one lab, such as lab1 (default: all)")
-    grade = add("lab-grade", commands.lab_grade, "grade a folder of submissions into a CSV")
+    grade = add("lab-grade", commands.lab_grade)
     grade.epilog = GRADE_HELP
     grade.formatter_class = argparse.RawDescriptionHelpFormatter
     grade.add_argument("submissions", type=Path, metavar="DIR", help="a folder for each student")
@@ -130,25 +127,23 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--roster", type=Path, metavar="CSV", help="default: all students of the releases")
     for command in (release, grade):
         command.add_argument("--secret", type=Path, metavar="FILE", help="default: build/labs/secret")
-    add("notebooks", commands.notebooks, "refresh the stored outputs of the notebooks and README's headline")
-    add("figures", commands.figures, "draw the figures of the laptop profile into figures/")
-    add("bench", commands.bench, "measure the stated targets (ratios, in one run)")
-    add("clean", commands.clean, "delete what was built (build/ and caches; .venv stays)")
+    add("notebooks", commands.notebooks)
+    add("figures", commands.figures)
+    add("bench", commands.bench)
+    add("clean", commands.clean)
 
-    run = add("run", commands.run, "execute notebooks")
+    run = add("run", commands.run)
     run.add_argument("--profile", choices=PROFILES, default="laptop")
     run.add_argument("--only", default="*", metavar="GLOB", help="such as 'snapaudit/*'")
     run.add_argument("--jobs", type=int, help="worker processes (default: one a core)")
     run.add_argument("--force", action="store_true", help="execute what is unchanged too")
 
-    ledger = add("ledger", commands.ledger, "print the verdicts of the last laptop or paper run")
+    ledger = add("ledger", commands.ledger)
     ledger.add_argument("--paper", help="one paper, row by row")
     ledger.add_argument("--class", dest="cls", help="one class, such as FAIL or EXPLAINED")
     ledger.add_argument("--claims", action="store_true", help="the claims in words instead")
 
-    monitor = add(
-        "monitor", commands.monitor, "watch a privacy claim over time, from counts in a CSV file or a stream"
-    )
+    monitor = add("monitor", commands.monitor)
     monitor.epilog = MONITOR_HELP
     monitor.formatter_class = argparse.RawDescriptionHelpFormatter
     monitor.add_argument(
@@ -164,27 +159,25 @@ def _parser() -> argparse.ArgumentParser:
     monitor.add_argument("--beta", type=float, help="retidp: weight of long windows (default: .25)")
     monitor.add_argument("--state", metavar="FILE", help="JSON file that keeps the counts between calls")
 
-    card = add(
-        "audit-card", commands.audit_card, "check a privacy claim about a language model, write a card"
-    )
+    card = add("audit-card", commands.audit_card)
     card.epilog = AUDIT_CARD_HELP
     card.formatter_class = argparse.RawDescriptionHelpFormatter
     card.add_argument("claim", nargs="?", metavar="CLAIM", help="TOML file")
     card.add_argument("--output", default="outputs/dp-audit.md", metavar="FILE", help="default: %(default)s")
     card.add_argument("--template", action="store_true", help="print a claim file to fill in")
 
-    add("list", commands.list_names, "notebooks, saved results, figures and tables by name")
-    fetch = add("fetch", commands.fetch, "get material that is not shipped (tweets, GloVe vectors)")
+    add("list", commands.list_names)
+    fetch = add("fetch", commands.fetch)
     fetch.add_argument("names", nargs="*", metavar="NAME", help="default: all there is")
-    rebuild = add("rebuild", commands.rebuild, "compute a saved result again")
+    rebuild = add("rebuild", commands.rebuild)
     rebuild.add_argument("name")
     rebuild.add_argument("--jobs", type=int, help="worker processes (default: one a core)")
-    figure = add("figure", commands.figure, "draw one figure again from its saved numbers")
+    figure = add("figure", commands.figure)
     figure.add_argument("name")
     figure.add_argument("--format", choices=("pdf", "png", "svg"), default="pdf")
     figure.add_argument("--venue", help="width and font sizes of a venue, such as neurips2024 or icml2024")
     figure.add_argument("--column", choices=("single", "double"), default="single")
-    table = add("table", commands.table, "print one table of the ledger")
+    table = add("table", commands.table)
     table.add_argument("name", help="such as snapaudit/table1")
     table.add_argument("--format", choices=("latex", "html", "csv"), default="latex")
     return parser

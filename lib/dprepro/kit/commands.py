@@ -17,6 +17,7 @@ SPREAD = ("-n", "2", "--dist", "loadscope")
 
 
 def setup(options: argparse.Namespace) -> int:
+    """Install what the locks name (python -m dprepro setup)."""
     from dprepro.base.environment import run_in_environment
     from dprepro.kit.cli import main
 
@@ -24,6 +25,7 @@ def setup(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Execute notebooks."""
     from dprepro.kit import batch, ledger
 
     summary = batch.run(options.profile, options.only, options.jobs, options.force)
@@ -32,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def reproduce(options: argparse.Namespace) -> int:
+    """Execute every table notebook; write ledger and figures."""
     from dprepro.kit import ledger, refresh
 
     status = run(argparse.Namespace(profile="laptop", only="*", jobs=options.jobs, force=False))
@@ -48,6 +51,7 @@ def _shown(name: str) -> str:
 
 
 def ledger(options: argparse.Namespace) -> None:
+    """Print the verdicts of the last laptop or paper run."""
     from dprepro.kit import ledger
 
     print(ledger.ledger_text(paper=options.paper, cls=options.cls, claims=options.claims))
@@ -55,6 +59,7 @@ def ledger(options: argparse.Namespace) -> None:
 
 
 def monitor(options: argparse.Namespace) -> int:
+    """Watch a privacy claim over time, from counts in a CSV file or a stream."""
     from dprepro.audits.monitor_follow import follow
 
     try:
@@ -67,6 +72,7 @@ def monitor(options: argparse.Namespace) -> int:
 
 
 def audit_card(options: argparse.Namespace) -> int:
+    """Check a privacy claim about a language model, write a card."""
     from dprepro.audits import audit_card, audit_card_claim
 
     if options.template == (options.claim is not None):
@@ -86,6 +92,7 @@ def _warn_before_first_run() -> None:
 
 
 def list_names(options: argparse.Namespace) -> None:
+    """Notebooks, saved results, figures and tables by name."""
     from dprepro.base import results
     from dprepro.base.paths import FIGURES
     from dprepro.kit import batch, claims
@@ -106,6 +113,7 @@ def list_names(options: argparse.Namespace) -> None:
 
 
 def rebuild(options: argparse.Namespace) -> None:
+    """Compute a saved result again."""
     from dprepro.base import results
     from dprepro.text import pretrained
 
@@ -116,6 +124,7 @@ def rebuild(options: argparse.Namespace) -> None:
 
 
 def fetch(options: argparse.Namespace) -> None:
+    """Get material that is not shipped (tweets, GloVe vectors)."""
     from dprepro.text import fetch
 
     for name, outcome in fetch.fetch(options.names):
@@ -123,6 +132,7 @@ def fetch(options: argparse.Namespace) -> None:
 
 
 def figure(options: argparse.Namespace) -> None:
+    """Draw one figure again from its saved numbers."""
     from dprepro.kit import figures
 
     path = figures.redraw(options.name, form=options.format, venue=options.venue, column=options.column)
@@ -130,6 +140,7 @@ def figure(options: argparse.Namespace) -> None:
 
 
 def table(options: argparse.Namespace) -> None:
+    """Print one table of the ledger."""
     from dprepro.kit import claims, tables
 
     print(tables.table(options.name, options.format, claims.load_ledger()))
@@ -137,6 +148,7 @@ def table(options: argparse.Namespace) -> None:
 
 
 def notebooks(options: argparse.Namespace) -> int:
+    """Refresh the stored outputs of the notebooks and README's headline."""
     from dprepro.kit import ledger, refresh
 
     status = run(argparse.Namespace(profile="laptop", only="*", jobs=None, force=False))
@@ -147,6 +159,7 @@ def notebooks(options: argparse.Namespace) -> int:
 
 
 def figures(options: argparse.Namespace) -> int:
+    """Draw the figures of the laptop profile into figures/."""
     from dprepro.base.paths import FIGURES
     from dprepro.kit import refresh
 
@@ -156,10 +169,12 @@ def figures(options: argparse.Namespace) -> int:
 
 
 def lab(options: argparse.Namespace) -> int:
+    """JupyterLab on notebooks/index.ipynb."""
     return subprocess.call([sys.executable, "-m", "jupyter", "lab", str(NOTEBOOKS / "index.ipynb")], cwd=ROOT)
 
 
 def lab_release(options: argparse.Namespace) -> None:
+    """Make the students' versions of the labs."""
     from dprepro.kit import labs_release
 
     folders = labs_release.release(options.roster, options.lab, options.secret)
@@ -168,6 +183,7 @@ def lab_release(options: argparse.Namespace) -> None:
 
 
 def lab_grade(options: argparse.Namespace) -> None:
+    """Grade a folder of submissions into a CSV."""
     from dprepro.kit import labs_grade
 
     labs_grade.grade(
@@ -181,12 +197,14 @@ def lab_grade(options: argparse.Namespace) -> None:
 
 
 def bench(options: argparse.Namespace) -> int:
+    """Measure the stated targets (ratios, in one run)."""
     return _python(
         "-m", "pytest", "tests/benchmarks", "-m", "benchmark", "-q", "-s", "-p", "no:cacheprovider"
     )
 
 
 def test(options: argparse.Namespace) -> int:
+    """Linters, type checker, test suite, and the notebooks against their stored outputs."""
     # One thread a process, as in the batch: the processes share the cores. Coverage is measured on the library's
     # own tests only: nbval stalls under it.
     from dprepro.base.cluster import ONE_THREAD
@@ -227,6 +245,7 @@ def _python(*arguments: str, **environment: str) -> int:
 
 
 def clean(options: argparse.Namespace) -> None:
+    """Delete what was built (build/ and caches; .venv stays)."""
     for name in (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"):
         shutil.rmtree(ROOT / name, ignore_errors=True)
     for path in [*build_dir().glob("*")]:
