@@ -148,9 +148,12 @@ def _forward(excess: FloatArray, log_base: FloatArray, order: float) -> Divergen
     """D_order(m || p0); for small whole orders a polynomial in the weight, whose first moment is 0."""
     if order not in range(2, 33):
         return _log_ratios(excess, log_base, order)
-    powers = np.arange(2, int(order) + 1)
+    powers, base, power, found = np.arange(2, int(order) + 1), np.exp(log_base), excess, []
     with np.errstate(over="ignore"):  # an infinite moment leaves no weight
-        moments = np.stack([excess**k @ np.exp(log_base) for k in powers], axis=-1)
+        for _ in powers:
+            power = power * excess
+            found.append(power @ base)
+    moments = np.stack(found, axis=-1)
 
     def divergence(rows: IntArray, weight: FloatArray) -> FloatArray:
         terms = comb(order, powers) * weight[:, None] ** powers * moments[rows]
