@@ -53,9 +53,9 @@ for name in sorted(n for n in space if isinstance(n, str) and re.match(r"q\\d+_\
         continue
     try:
         text = json.dumps(plain(space[name]), allow_nan=False)
-        size += len(text)
-        if size > {LARGEST}:
+        if size + len(text) > {LARGEST}:
             raise TypeError("too large")
+        size += len(text)
         answers[name] = json.loads(text)
     except Exception as error:
         refused[name] = str(error)[:100]
@@ -87,7 +87,7 @@ def read_answers(text: str | bytes) -> dict[str, Any]:
         raise ValueError(f"answers have {len(text)} bytes, more than {2 * LARGEST}")
     try:
         found = json.loads(text, parse_constant=_no_constant)
-    except (RecursionError, UnicodeDecodeError) as error:
+    except (RecursionError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"answers are not plain JSON: {error}") from error
     if not isinstance(found, dict):
         raise ValueError("answers are not a JSON object")

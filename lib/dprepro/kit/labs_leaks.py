@@ -65,22 +65,22 @@ def leaks(master: dict[str, Any], released: Any) -> list[str]:
         Lines, right-hand sides of assignments, and numbers of four digits or more; empty if nothing leaks.
     """
     given, secret = split_master(master)
-    text = [_plain(line) for string in _strings(released) for line in string.splitlines()]
-    shown, whole = set(text), "\n".join(text)
-    open_lines = {_plain(line) for line in given}
-    open_text = "\n".join(open_lines)
+    lines = [line for string in _strings(released) for line in string.splitlines()]
+    shown, openly = "\n".join(map(_plain, lines)), "\n".join(map(_plain, given))
+    told = {number for line in lines for number in _NUMBER.findall(line)}
+    told -= {number for line in given for number in _NUMBER.findall(line)}
     found = []
     for line in secret:
         plain = _plain(line)
-        if not plain or re.match(r"import|from|#HIDDEN", plain, re.IGNORECASE):
+        if re.match(r"import|from|#HIDDEN", plain, re.IGNORECASE):
             continue
-        if len(plain) >= SHORTEST and plain in shown - open_lines:
+        right = plain.partition("=")[2]
+        pieces = [piece for piece in (plain, right) if len(piece) >= SHORTEST]
+        numbers = [n for n in _NUMBER.findall(line) if len(n.replace(".", "").lstrip("0")) >= 4]
+        if any(piece in shown and piece not in openly for piece in pieces):
             found.append(line.strip())
-            continue
-        _, equals, right = plain.partition("=")
-        pieces = [right] if equals and len(right) >= SHORTEST else []
-        pieces += [n for n in _NUMBER.findall(line) if len(n.replace(".", "").lstrip("0")) >= 4]
-        found += [piece for piece in pieces if piece in whole and piece not in open_text]
+        else:
+            found += [number for number in numbers if number in told]
     return found
 
 
