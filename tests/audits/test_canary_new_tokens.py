@@ -37,8 +37,24 @@ def test_a_canary_is_its_prefix_and_one_token(lm, extended):
     texts = new_token_canaries(PREFIXES, extended.tokens, extended.tokenizer)
     for number, (text, prefix) in enumerate(zip(texts, PREFIXES, strict=True)):
         tokens = extended.tokenizer(text)["input_ids"]
-        assert tokens[-1] == 2048 + number
-        assert extended.tokenizer.decode(tokens[:-1]).strip() == prefix
+        # Nothing between them: a token for the space would take its part of the gradient.
+        assert tokens == [*extended.tokenizer(prefix)["input_ids"], 2048 + number]
+    alone = new_token_canaries([""] * 4, extended.tokens, extended.tokenizer)
+    assert extended.tokenizer(alone)["input_ids"] == [[2048 + number] for number in range(4)]
+    # Its own token may be the beginning, too.
+    often = new_token_canaries([f"{t} {t}" for t in extended.tokens], extended.tokens, extended.tokenizer)
+    assert extended.tokenizer(often)["input_ids"] == [[2048 + number] * 3 for number in range(4)]
+
+
+def test_without_spread_all_new_tokens_start_alike(lm):
+    found = with_new_tokens(*lm, 3, np.random.default_rng(0), spread=0.0)
+    weights = found.model.get_input_embeddings().weight
+    torch.testing.assert_close(weights[2048:], weights[:2048].mean(0).expand(3, -1))
+    same = last_token_losses(*found[:2], new_token_canaries(["so"] * 3, found.tokens, found.tokenizer))
+    np.testing.assert_allclose(same, same[0], rtol=1e-6)
+    half = with_new_tokens(*lm, 3, np.random.default_rng(0), spread=0.5).model.get_input_embeddings().weight
+    whole = with_new_tokens(*lm, 3, np.random.default_rng(0)).model.get_input_embeddings().weight
+    torch.testing.assert_close(half[2048:] - weights[2048:], 0.5 * (whole[2048:] - weights[2048:]))
 
 
 def test_the_loss_is_that_of_the_last_token(extended):
@@ -77,6 +93,7 @@ def test_bad_tokens(extended, tokens, message):
         new_token_canaries(PREFIXES[:2], tokens, extended.tokenizer)
 
 
-def test_no_tokens(lm):
-    with pytest.raises(ValueError, match="count"):
-        with_new_tokens(*lm, 0, np.random.default_rng(0))
+@pytest.mark.parametrize(("count", "spread", "message"), [(0, 1.0, "count"), (2, -0.1, "spread")])
+def test_bad_extensions(lm, count, spread, message):
+    with pytest.raises(ValueError, match=message):
+        with_new_tokens(*lm, count, np.random.default_rng(0), spread)

@@ -101,6 +101,23 @@ def test_an_empty_batch_is_a_step_of_noise(lm, monkeypatch, steps):
     assert abs(noise.mean()) < 5 * sd / len(noise) ** 0.5
 
 
+def test_the_number_to_divide_by_may_be_given(lm, monkeypatch):
+    monkeypatch.setattr(
+        DPFineTune,
+        "_adam",
+        lambda self, model: torch.optim.SGD([w for w in model.parameters() if w.requires_grad], 1.0),
+    )
+    name, mechanism = "transformer.h.0.mlp.c_fc.weight", tune(lora=None)
+    moved = {}
+    for records in (None, len(TEXTS), 4 * len(TEXTS)):
+        tuned = mechanism.fit(*lm, TEXTS, np.random.default_rng(3), records=records)
+        moved[records] = tuned.model.state_dict()[name] - lm.model.state_dict()[name]
+    assert torch.equal(moved[None], moved[len(TEXTS)])
+    torch.testing.assert_close(4 * moved[4 * len(TEXTS)], moved[None], rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="records"):
+        mechanism.fit(*lm, TEXTS, np.random.default_rng(3), records=0)
+
+
 def test_texts_are_sampled_at_the_rate(lm, monkeypatch):
     sizes = []
     monkeypatch.setattr(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprepro.base.check import positive_count
+from dprepro.base.check import in_interval, positive_count
 
 FloatArray = NDArray[np.float64]
 
@@ -26,7 +26,9 @@ class Extended(NamedTuple):
     tokens: tuple[str, ...]
 
 
-def with_new_tokens(model: Any, tokenizer: Any, count: int, rng: np.random.Generator) -> Extended:
+def with_new_tokens(
+    model: Any, tokenizer: Any, count: int, rng: np.random.Generator, spread: float = 1.0
+) -> Extended:
     """Add tokens to a causal language model that no text contains.
 
     Parameters
@@ -34,9 +36,12 @@ def with_new_tokens(model: Any, tokenizer: Any, count: int, rng: np.random.Gener
     model, tokenizer
         Of transformers.
     count : int
-        How many; they are called <canary 0>, <canary 1>, ...
+        How many; they are called <canary 0>, <canary 1>, ... A space before one belongs to it.
     rng : Generator
-        Their embeddings are drawn around the mean of all others, with the standard deviation of each coordinate.
+        Their embeddings are drawn around the mean of all others.
+    spread : float
+        Standard deviation of the draw over that of each coordinate, at least 0. At 0 all tokens start alike: what
+        tells one from another after training is then its own, and its gradient has the larger share in it.
 
     Returns
     -------
@@ -45,18 +50,22 @@ def with_new_tokens(model: Any, tokenizer: Any, count: int, rng: np.random.Gener
     Raises
     ------
     ValueError
-        A tokenizer that has such tokens already.
+        A tokenizer that has such tokens already, or an argument outside its domain.
     """
     import torch
+    from tokenizers import AddedToken
 
     number = int(positive_count("count", count))
+    width = float(in_interval("spread", spread, 0, np.inf, closed="left"))
     tokens = tuple(f"<canary {i}>" for i in range(number))
     larger, words = copy.deepcopy(model), copy.deepcopy(tokenizer)
-    if words.add_tokens(list(tokens), special_tokens=True) != number:
+    # With the space before it, or that would be a token between the prefix and the canary.
+    added = [AddedToken(token, lstrip=True, special=True) for token in tokens]
+    if words.add_tokens(added, special_tokens=True) != number:
         raise ValueError("tokenizer must not have tokens such as '<canary 0>' already")
     old = larger.get_input_embeddings().weight.detach()
     drawn = torch.tensor(rng.standard_normal((number, old.shape[1])), dtype=old.dtype, device=old.device)
-    rows = old.mean(0) + old.std(0) * drawn
+    rows = old.mean(0) + width * old.std(0) * drawn
     with torch.random.fork_rng(devices=[]):  # resizing draws rows of its own, which are replaced
         larger.resize_token_embeddings(len(words), mean_resizing=False)
     numbers = words.convert_tokens_to_ids(list(tokens))
@@ -72,7 +81,7 @@ def new_token_canaries(prefixes: Sequence[str], tokens: Sequence[str], tokenizer
     Parameters
     ----------
     prefixes : sequence of str, length k
-        Such as the beginnings of texts from the same domain, not in the training data.
+        Such as the beginnings of texts from the same domain, not in the training data; "" for the token alone.
     tokens : sequence of str, length k
         All different, each a single token of the tokenizer.
 
@@ -92,7 +101,7 @@ def new_token_canaries(prefixes: Sequence[str], tokens: Sequence[str], tokenizer
                 f"tokens must each be one token of the tokenizer, got {token!r}, which it splits into {pieces}: "
                 "add it first (with_new_tokens)"
             )
-    return [f"{prefix} {token}" for prefix, token in zip(prefixes, tokens, strict=True)]
+    return [f"{prefix} {token}".strip() for prefix, token in zip(prefixes, tokens, strict=True)]
 
 
 def last_token_losses(model: Any, tokenizer: Any, texts: Sequence[str], batch_size: int = 64) -> FloatArray:

@@ -145,7 +145,15 @@ class DPFineTune:
         """Epsilon at `delta` of all steps together, one text added, removed or zeroed out."""
         return dp_sgd_epsilon(self.noise_multiplier, self.sample_rate, self.steps, delta, accountant)
 
-    def fit(self, model: Any, tokenizer: Any, texts: Sequence[str], rng: np.random.Generator) -> FineTuned:
+    def fit(
+        self,
+        model: Any,
+        tokenizer: Any,
+        texts: Sequence[str],
+        rng: np.random.Generator,
+        *,
+        records: int | None = None,
+    ) -> FineTuned:
         """Fine-tune a copy of a model.
 
         Parameters
@@ -156,6 +164,9 @@ class DPFineTune:
             The private texts; each stands alone between begin and end marks.
         rng : Generator
             Draws the samples, the adapters' start and the noise.
+        records : int, optional
+            Number of texts, taken as public, that the expected batch size is counted from; n unless given. Give the
+            same number for both where training sets with and without a text are compared.
 
         Raises
         ------
@@ -167,7 +178,9 @@ class DPFineTune:
         tuned = copy.deepcopy(model).train()
         if self.lora is not None:
             tuned = self.lora.adapt(tuned, rng)
-        expected = self.sample_rate * len(rows)
+        expected = self.sample_rate * (
+            len(rows) if records is None else int(positive_count("records", records))
+        )
         if np.isinf(self.clipping_norm):
             step = self._plain_step(tuned, expected)
         else:
