@@ -32,6 +32,13 @@ def test_truncation_where_a_product_of_floats_falls_short():
     assert truncate([[1.0, 0.0]], 15).tolist() == [[1.0, 0.0]]
 
 
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_the_float_below_a_printed_number_loses_its_last_digit(digits):
+    whole = np.arange(1, 10**digits)
+    below = np.nextafter(whole / 10**digits, 0)
+    assert np.array_equal(truncate(below, digits)[:, 1], (whole - 1) / 10**digits)
+
+
 @given(st.floats(0, 1), st.integers(2, 200))
 def test_a_level_is_the_middle_of_the_cell_that_holds_the_entry(p, levels):
     middle = quantise(np.array([[p, 1 - p]]), levels)[0, 0]
@@ -209,12 +216,15 @@ def test_the_largest_entry_alone_still_tells_which_answers_to_trust():
 
 
 def test_the_last_bits_of_a_sum_move_nothing():
-    rows = np.tile([[0.1, 0.2, 0.7], [0.3, 0.1, 0.6]], (50, 1))
-    labels = np.arange(100) % 3
+    # A confidence on the edge of two bins, right as often as it says; two classes that tie for the first place.
+    rows = np.concatenate([np.tile([0.7, 0.2, 0.1], (100, 1)), np.tile([0.4, 0.4, 0.2], (100, 1))])
+    labels = np.concatenate([np.repeat([0, 1], [70, 30]), np.arange(100) % 2])
     moved = rows * (1 + 1e-15 * np.random.default_rng(0).choice([-1, 1], size=rows.shape))
+    assert utility(rows, labels).calibration_error == pytest.approx(0.05)  # .4 is right every second time
     for name in ("accuracy", "selective_accuracy", "calibration_error", "brier"):
         before, after = getattr(utility(rows, labels), name), getattr(utility(moved, labels), name)
         assert after == pytest.approx(before, abs=1e-13)
+    assert utility([[0.4, 0.4 * (1 + 1e-15), 0.2]], [0]).accuracy == 0.5
 
 
 @pytest.mark.parametrize(
