@@ -9,6 +9,7 @@ import pytest
 from dprepro.audits.audit_card import check
 from dprepro.audits.audit_card_claim import parse_claim
 from dprepro.audits.practice_claim import account_of, practice_claim
+from dprepro.stats.one_run import epsilon_one_run
 
 SEEDS = (1, 3, 4, 9, 15)  # every fault, and each fault's absence
 ACCOUNTS = ("rdp", "pld", "one-epoch", "gdp-clt")
@@ -25,7 +26,11 @@ def findings(seed):
 
 @cache
 def accounts(seed):
-    return {account: account_of(account, tables(seed)) for account in ACCOUNTS}
+    claim = tables(seed)
+    sigma, delta = claim["mechanism"]["noise_multiplier"], claim["guarantee"]["delta"]
+    batches = claim["mechanism"]["dataset_size"] // claim["mechanism"]["batch_size"]
+    epochs = claim["mechanism"]["epochs"]
+    return {account: account_of(account, sigma, batches, epochs, delta) for account in ACCOUNTS}
 
 
 def test_a_seed_draws_one_claim_and_each_its_own():
@@ -61,18 +66,16 @@ def test_accounts_agree_with_dp_accounting():
     )
     from dp_accounting.pld import PLDAccountant
 
-    claim = {
-        "guarantee": {"delta": 1e-6},
-        "mechanism": {"noise_multiplier": 0.8, "dataset_size": 51200, "batch_size": 512, "epochs": 3},
-    }
     step = PoissonSampledDpEvent(0.01, GaussianDpEvent(0.8))
 
     first_epoch = PLDAccountant().compose(SelfComposedDpEvent(step, 100)).get_epsilon(1e-6)
-    assert account_of("one-epoch", claim) == pytest.approx(first_epoch, rel=2e-3)
-    assert account_of("rdp", claim) > account_of("pld", claim) > first_epoch
+    assert account_of("one-epoch", 0.8, 100, 3, 1e-6) == pytest.approx(first_epoch, rel=2e-3)
+    assert account_of("rdp", 0.8, 100, 3, 1e-6) > account_of("pld", 0.8, 100, 3, 1e-6) > first_epoch
     # Theorem 5 of Bu et al., worked by hand: q sqrt(T) = .01 sqrt(300) = .1732051, e^(1/.64) - 1 = 3.7707331.
     mu = 0.1732051 * math.sqrt(3.7707331)
-    assert account_of("gdp-clt", claim) == pytest.approx(get_epsilon_gaussian(1 / mu, 1e-6), rel=1e-5)
+    assert account_of("gdp-clt", 0.8, 100, 3, 1e-6) == pytest.approx(
+        get_epsilon_gaussian(1 / mu, 1e-6), rel=1e-5
+    )
 
 
 def test_every_fault_is_drawn_and_missed_by_others():
@@ -85,6 +88,12 @@ def test_every_fault_is_drawn_and_missed_by_others():
     assert set(open_scores) == {True, False}
     bounds = [findings(seed)["membership.bound"] for seed in SEEDS]
     assert set(bounds) == {"wrong", "computed"}
+
+
+@pytest.mark.parametrize("account", ["prv", "gdp", ""])
+def test_other_accounts_are_refused(account):
+    with pytest.raises(ValueError, match="account must be"):
+        account_of(account, 1.0, 100, 3, 1e-6)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -104,6 +113,16 @@ def test_two_facts_are_missing_and_the_faults_are_two_to_four(seed):
     assert found["mechanism.sampling"] == ("rejected" if faults[2] else "stated")
     assert found["membership.canaries"] == ("rejected" if faults[3] else "stated")
     assert (found.get("confidences.examined") == "rejected") == faults[4]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_claim_is_wrong_if_its_account_or_its_audit_says_so(seed):
+    claim = tables(seed)
+    epsilon, test = claim["guarantee"]["epsilon"], claim["membership"]
+    counts = test["number_of_canaries"], test["guesses"], test["correct_guesses"]
+    refuted = epsilon_one_run(*counts, claim["guarantee"]["delta"], 1 - test["confidence"]) > epsilon
+    wrong = refuted or epsilon < accounts(seed)["pld"]
+    assert ("wrong" in findings(seed).values()) == wrong
 
 
 def test_the_data_set_is_a_whole_number_of_batches():

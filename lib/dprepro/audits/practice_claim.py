@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from dprepro.base.check import positive_count
+from dprepro.base.check import one_of, positive_count
 from dprepro.mechanisms.accounting import dp_sgd_epsilon
 from dprepro.stats.gdp import mu_to_epsilon
 from dprepro.stats.one_run import epsilon_one_run
@@ -65,7 +65,7 @@ def practice_claim(seed: int) -> str:
     faults = {str(name) for name in rng.choice(_FAULTS, size=rng.integers(2, 5), replace=False)}
     tables = _training(rng, faults)
     account = str(rng.choice(("one-epoch", "gdp-clt") if "epsilon" in faults else ("rdp", "pld")))
-    epsilon = math.ceil(100 * account_of(account, tables)) / 100
+    epsilon = math.ceil(100 * _claimed_by(account, tables)) / 100
     named = "pld" if account == "one-epoch" else account
     tables["guarantee"] |= {"epsilon": epsilon, "accountant": named}
     tables["membership"] = _membership(rng, faults, tables)
@@ -77,8 +77,9 @@ def practice_claim(seed: int) -> str:
     return _toml({"claim": {"title": "Assistant of a mail service", "statement": statement}, **tables})
 
 
-def account_of(account: str, tables: Tables) -> float:
-    """Epsilon of the training in `tables`, by one of the accounts that claims use, rightly or wrongly.
+@lru_cache(maxsize=64)
+def account_of(account: str, noise_multiplier: float, batches: int, epochs: int, delta: float) -> float:
+    """Epsilon of a training by one of the accounts that claims use, rightly or wrongly.
 
     Parameters
     ----------
@@ -86,17 +87,30 @@ def account_of(account: str, tables: Tables) -> float:
         The first two hold for all steps under Poisson sampling. "one-epoch" is the PLD account of the first epoch
         alone. "gdp-clt" is the central limit of Bu et al., "Deep Learning with Gaussian Differential Privacy" (2020):
         mu = q sqrt(T (exp(1/sigma^2) - 1)); it bounds nothing.
-    tables : dict of dict
-        A claim with batch_size, dataset_size (a multiple of it), epochs, noise_multiplier and delta.
+    noise_multiplier : float
+    batches, epochs : int
+        Batches in an epoch, so that the sample rate is 1/batches, and the number of epochs.
+    delta : float
+
+    Raises
+    ------
+    ValueError
+        For another account, or an argument outside its domain.
     """
-    mechanism, delta = tables["mechanism"], tables["guarantee"]["delta"]
-    sigma, per_epoch = mechanism["noise_multiplier"], mechanism["dataset_size"] // mechanism["batch_size"]
-    steps = mechanism["epochs"] * per_epoch
+    one_of("account", account, ("rdp", "pld", "one-epoch", "gdp-clt"))
+    steps = batches if account == "one-epoch" else batches * epochs
     if account == "gdp-clt":
-        return float(mu_to_epsilon(math.sqrt(steps * math.expm1(sigma**-2)) / per_epoch, delta))
-    if account == "one-epoch":
-        return dp_sgd_epsilon(sigma, 1 / per_epoch, per_epoch, delta, "pld")
-    return dp_sgd_epsilon(sigma, 1 / per_epoch, steps, delta, account)
+        return float(mu_to_epsilon(math.sqrt(steps * math.expm1(noise_multiplier**-2)) / batches, delta))
+    return dp_sgd_epsilon(
+        noise_multiplier, 1 / batches, steps, delta, "pld" if account == "one-epoch" else account
+    )
+
+
+def _claimed_by(account: str, tables: Tables) -> float:
+    mechanism = tables["mechanism"]
+    batches = mechanism["dataset_size"] // mechanism["batch_size"]
+    delta = tables["guarantee"]["delta"]
+    return account_of(account, mechanism["noise_multiplier"], batches, mechanism["epochs"], delta)
 
 
 def _training(rng: np.random.Generator, faults: set[str]) -> Tables:
@@ -130,8 +144,10 @@ def _membership(rng: np.random.Generator, faults: set[str], tables: Tables) -> d
         correct = math.ceil(guesses * (0.5 + 0.15 * share))
     else:
         # A test can only exceed a claim that understates what the training leaks.
-        room = _SHOWABLE if "sampling" in faults else min(_SHOWABLE, account_of("pld", tables))
-        target = claimed + share * (room - claimed) if coin and room > claimed + 0.3 else share * claimed
+        room = _SHOWABLE if coin else claimed
+        if coin and "sampling" not in faults:
+            room = min(room, _claimed_by("pld", tables))
+        target = claimed + share * (room - claimed) if room > claimed + 0.3 else share * claimed
         correct = _correct_guesses(target, guesses, delta)
     return {
         "canaries": ["arbitrary"]
