@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from dprepro.audits.canary_words import checked_claim, sign_line, verdict_lines
 from dprepro.base.check import at_most, finite, positive_count
@@ -201,7 +201,8 @@ def _coins(included: ArrayLike, rows: FloatArray) -> NDArray[np.bool_]:
             f"included must hold canaries of both kinds, got {count} of {size}: "
             "each is included by its own fair coin, and without the others there is nothing to compare with"
         )
-    if (chance := stats.binomtest(int(each.sum()), coins.size).pvalue) < _UNFAIR:
+    fewer = min(each.sum(), coins.size - each.sum())
+    if (chance := 2 * special.bdtr(fewer, coins.size, 0.5)) < _UNFAIR:
         raise ValueError(
             f"included must come from fair coins, got {each.sum()} of {coins.size} (chance {chance:.1g}): "
             "the bound holds for inclusion with probability 1/2"
