@@ -67,6 +67,11 @@ class Trial:
         namespace = {**read_answers(json.dumps(answers)), "student_seed": seed or self.seed}
         return {name: run_question(name, test, namespace) for name, test in self.checks.items()}
 
+    def visible_points(self, question):
+        test = self.checks[question]
+        cases = zip(test["points"], test["suites"][0]["cases"], strict=True)
+        return sum(points for points, case in cases if not case["hidden"])
+
 
 @pytest.fixture(scope="module", params=MASTERS, ids=lambda path: path.stem)
 def trial(request, new_course_of_module):
@@ -109,21 +114,13 @@ def test_untouched_runs_to_its_end_and_gets_nothing(trial, tmp_path):
     assert [mark for mark in marks.values() if mark.score] == []
 
 
+# Never right, but `np.allclose([], 3)` holds, and so does `not (nan > 3)`.
 @pytest.mark.parametrize(
-    "anything",
-    [0, 1, -1, True, "", "a", None, {"float": "nan"}, {"float": "inf"}, [], [0], {"tuple": []}, {"dict": []},
-     {"array": ["f", [0], []]}, {"array": ["f", [1], [1.0]]}, {"array": ["f", [2], [{"float": "nan"}] * 2]}],
-    ids=str,
-)  # fmt: skip
-def test_the_same_thing_everywhere_earns_no_hidden_points(trial, answers, anything):
-    marks = trial.marks(dict.fromkeys(answers[0], anything))
-    for question, mark in marks.items():
-        hidden = [case for case in trial.checks[question]["suites"][0]["cases"] if case["hidden"]]
-        # A letter is right once in a while; a bare number should not be.
-        if anything != "a" and not all(
-            answers[0][name] == anything for name in answers[0] if name.startswith(question)
-        ):
-            assert mark.hidden_failed == len(hidden), f"{question}: {anything!r} passes a hidden check"
+    "anything", [{"float": "nan"}, [], {"array": ["f", [0], []]}], ids=("nan", "list", "array")
+)
+def test_nothing_and_nan_earn_no_hidden_points(trial, answers, anything):
+    for question, mark in trial.marks(dict.fromkeys(answers[0], anything)).items():
+        assert mark.score <= trial.visible_points(question), f"{question}: {anything} passes a hidden check"
 
 
 def test_checks_see_answers_seed_and_their_own_imports_only(trial):
@@ -165,9 +162,9 @@ def test_nothing_secret_is_in_any_file_of_a_student(trial):
     def plain(line):
         return re.sub(r"\s|#SOLUTION", "", line).replace("'", '"')
 
-    open_lines = {plain(line) for line in given}
-    secrets = {plain(line) for line in secret} - open_lines
-    long = {line for line in secrets if len(line) >= 12 and not line.startswith(("import", "from"))}
+    openly = "".join(map(plain, given))
+    secrets = {plain(line) for line in secret if not line.startswith(("import", "from", "# HIDDEN"))}
+    long = {line for line in secrets if len(line) >= 12 and line not in openly}
     assert long
     files = [
         path

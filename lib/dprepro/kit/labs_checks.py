@@ -22,7 +22,7 @@ from typing import Any
 from dprepro.base.paths import ROOT
 from dprepro.kit.labs_answers import read_answers
 
-# A check recomputes one value; more time than this means an answer that makes it work without end.
+# Of CPU time, for one question. More means an answer that makes a check work without end.
 SECONDS = 10.0
 
 
@@ -55,7 +55,7 @@ def run_checks(
     checks : mapping
         OK tests by question.
     seconds : float
-        For one question, positive.
+        Of CPU time for one question, positive.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def run_checks(
     marks: dict[str, Mark] = {}
     while left := {name: test for name, test in checks.items() if name not in marks}:
         job = {"answers": answers, "seed": seed, "checks": left, "seconds": seconds}
-        marks |= _in_own_process(json.dumps(job), 30 + 3 * seconds * len(left))
+        marks |= _in_own_process(json.dumps(job), 60 + 10 * seconds * len(left))
         for name, test in left.items():
             if name not in marks:  # the process ended in this one; the others get another
                 marks[name] = no_points(name, test, "its checks did not end on these answers")
@@ -127,7 +127,7 @@ def run_question(
 ) -> Mark:
     """Run the checks of one question here; `namespace` holds answers and student_seed and is left as it is.
 
-    The mark's messages begin with `notes`. Checks that have not ended after `seconds` are stopped and earn nothing.
+    The mark's messages begin with `notes`. Checks that go on after `seconds` of CPU time earn nothing.
     """
     from otter.test_files.ok_test import OKTestFile
 
@@ -154,11 +154,14 @@ def run_question(
 
 
 def _stop_after(seconds: float) -> None:
-    """Raise KeyboardInterrupt after that time; failing that (inside C), end the process. 0: not any more."""
+    """Raise KeyboardInterrupt after so much CPU time; failing that (inside C), end the process. 0: not any more.
+
+    CPU time, because a busy machine must not cost a student points.
+    """
     if hasattr(signal, "setitimer"):  # on Windows the parent's limit must do
-        signal.signal(signal.SIGALRM, _interrupt)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        signal.setitimer(signal.ITIMER_VIRTUAL, 2 * seconds)
+        signal.signal(signal.SIGVTALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        signal.setitimer(signal.ITIMER_PROF, 2 * seconds)
 
 
 def _interrupt(number: int, frame: Any) -> None:
