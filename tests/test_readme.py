@@ -21,8 +21,8 @@ def test_an_example_prints_what_the_text_says(code, capsys):
     assert f"prints `{printed}`" in " ".join(README.split())
 
 
-def test_there_are_two_examples():
-    assert len(EXAMPLES) == 2
+def test_there_are_three_examples():
+    assert len(EXAMPLES) == 3
 
 
 def test_relative_links_resolve():
