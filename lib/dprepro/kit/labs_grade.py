@@ -104,7 +104,6 @@ def grade(
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    print(f"{labs_dir() / 'grades.csv'}")
     return [done[number] for number in sorted(done)]
 
 
