@@ -56,7 +56,7 @@ def token_law(mechanism: PMixED, experts: ArrayLike, public: ArrayLike) -> Float
         raise ValueError(f"experts must have at most {mechanism.n_experts} rows, got {len(rows)}")
     chance = binom.pmf(np.arange(len(rows) + 1), len(rows), mechanism.sample_rate)
     by_radius: dict[float, float] = {}
-    for size in np.flatnonzero(chance[1:] > 1e-30) + 1:
+    for size in np.flatnonzero(chance[1:] > 1e-20) + 1:
         radius = mechanism.radius(int(size))
         by_radius[radius] = by_radius.get(radius, 0.0) + chance[size]
     reverse = mechanism.reverse_order
