@@ -79,11 +79,14 @@ def test_planted_noise_for_the_wrong_average_is_convicted():
 def test_what_is_saved():
     sizes = {**TASK, **SGD, "steps": 5, "guesses": [15, 3], "kept": 2, "fpr": 0.05}
     items = {f"1, {k}": trainings(f"1, {k}", np.random.default_rng(k), runs=3, **sizes) for k in range(2)}
-    assert collected(items, "1", "own token, drop", "right").shape == (6, 2)
-    assert collected(items, "1", "arbitrary", "scores").shape == (6, 2)
-    assert collected(items, "1", "accuracy", "").shape == (6,)
-    assert set(collected(items, "1", "arbitrary", "included").ravel()) <= {0, 1}
+    right = collected(items, "1", "own token, drop, right 15")
+    assert right.shape == (6,)
+    assert right.tolist() == [value for item in items.values() for value in item["own token, drop, right 15"]]
+    assert collected(items, "1", "arbitrary, scores").shape == (6, 2)
+    assert set(collected(items, "1", "arbitrary, included").ravel()) <= {0, 1}
     with pytest.raises(ValueError, match="level must be one of '1'"):
-        collected(items, "2", "accuracy", "")
+        collected(items, "2", "accuracy")
+    with pytest.raises(ValueError, match="quantity must be one of 'accuracy'"):
+        collected(items, "1", "own token, drop, right 14")
     again = trainings("1, 0", np.random.default_rng(0), runs=3, **sizes)
     assert again == items["1, 0"]

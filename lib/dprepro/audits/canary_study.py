@@ -181,8 +181,9 @@ def trainings(
     Returns
     -------
     dict
-        accuracy (runs,); for "<design>, <score>": right (runs, numbers of guesses), right guesses by `one_run_audit`,
-        detection and auc (runs,), within each training; for "<design>": included and scores (runs, kept), by loss.
+        accuracy (runs,); "<design>, <score>, right <guesses>" (runs,), right guesses by `one_run_audit`;
+        "<design>, <score>, detection" (runs,), the detection rate within each training; "<design>, included" and
+        "<design>, scores" (runs, kept), coins and loss scores of the first canaries.
     """
     task = movie_task(records, each, features, norm, data_seed)
     sgd = mechanism(key.partition(", ")[0], clipping_norm, sample_rate, steps, learning_rate)
@@ -191,40 +192,40 @@ def trainings(
     found = [run(task, sgd, reference, rng) for _ in range(runs)]
     item: dict[str, Any] = {"accuracy": _rounded([one.accuracy for one in found])}
     for d, design in enumerate(DESIGNS):
-        item[design] = {
-            "included": [one.included[d, :kept].astype(int).tolist() for one in found],
-            "scores": [_rounded(one.scores[0, d, :kept]) for one in found],
-        }
+        item[f"{design}, included"] = [one.included[d, :kept].astype(int).tolist() for one in found]
+        item[f"{design}, scores"] = [_rounded(one.scores[0, d, :kept]) for one in found]
         for s, score in enumerate(SCORES):
             pairs = [(one.scores[s, d], one.included[d]) for one in found]
-            audits = [[one_run_audit(*pair, 0.0, guesses=r, rng=rng) for r in guesses] for pair in pairs]
-            item[f"{design}, {score}"] = {
-                "right": [[audit.correct for audit in row] for row in audits],
-                "detection": _rounded([detection_rate(at[coin], at[~coin], fpr).rate for at, coin in pairs]),
-                "auc": _rounded([row[0].auc for row in audits]),
-            }
+            audits = [
+                [one_run_audit(*pair, 0.0, guesses=r, rng=rng).correct for r in guesses] for pair in pairs
+            ]
+            for number, right in zip(guesses, zip(*audits, strict=True), strict=True):
+                item[f"{design}, {score}, right {number}"] = list(right)
+            detected = [detection_rate(at[coin], at[~coin], fpr).rate for at, coin in pairs]
+            item[f"{design}, {score}, detection"] = _rounded(detected)
     return item
 
 
-def collected(saved: dict[Any, dict[str, Any]], level: str, part: str, what: str) -> NDArray[Any]:
+def collected(saved: dict[Any, dict[str, Any]], level: str, quantity: str) -> NDArray[Any]:
     """Return one quantity of all trainings at a level, in order, from the saved items.
 
     Parameters
     ----------
     saved : dict
         As `base.results.load("canary_detection")` returns it.
-    level, part, what : str
-        Such as "0.5", "own token, loss", "right".
+    level, quantity : str
+        Such as "0.5" and "own token, loss, right 50": a key of what `trainings` returns.
 
     Raises
     ------
     ValueError
-        For a level that was not trained.
+        For a level that was not trained or a quantity that was not kept.
     """
-    keys = [str(key) for key in saved]
-    one_of("level", level, sorted({key.partition(", ")[0] for key in keys}))
-    items = [saved[key] for key in keys if key.partition(", ")[0] == level]
-    return np.concatenate([np.asarray(item[part][what] if what else item[part]) for item in items])
+    parts = [key.partition(", ")[0] for key in saved]
+    one_of("level", level, sorted(set(parts)))
+    items = [item for part, item in zip(parts, saved.values(), strict=True) if part == level]
+    one_of("quantity", quantity, list(items[0]))
+    return np.concatenate([np.asarray(item[quantity]) for item in items])
 
 
 def _rounded(values: Any) -> list[float]:
