@@ -14,7 +14,7 @@ from dprepro.base import paths
 from dprepro.kit import labs_grade, labs_release
 from dprepro.kit.labs_sandbox import Limits
 
-REQUIREMENTS = paths.NOTEBOOKS / "labs" / "requirements.txt"
+REQUIREMENTS = sorted((paths.NOTEBOOKS / "labs").glob("requirements*.txt"))
 FIXTURES = Path(__file__).parent / "fixtures"
 # Generous, since the cores may be shared; what runs without end gets a shorter limit in its test.
 LIMITS = Limits(wall=120, cpu=60)
@@ -107,7 +107,8 @@ def make_course(
     (course.notebooks / "labs").mkdir(parents=True)
     for master in masters:
         shutil.copy(master, course.notebooks / "labs")
-    shutil.copy(REQUIREMENTS, course.notebooks / "labs")
+    for listed in REQUIREMENTS:
+        shutil.copy(listed, course.notebooks / "labs")
     patch.setattr(paths, "NOTEBOOKS", course.notebooks)
     patch.setenv("DPREPRO_BUILD", str(course.build))
     (course.build / "labs").mkdir(parents=True)

@@ -195,10 +195,18 @@ class TestLeaks:
 
 
 def test_requirements_agree_with_the_lock():
-    pins = dict(line.split("==") for line in _lines(paths.ROOT / "notebooks" / "labs" / "requirements.txt"))
     lock = dict(line.split("==") for line in _lines(paths.ROOT / "requirements.lock") if "==" in line)
-    assert {name: lock.get(name) for name in pins} == pins
-    assert "torch" not in pins
+    without, with_models = (
+        dict(line.split("==") for line in _lines(paths.ROOT / "notebooks" / "labs" / name) if "==" in line)
+        for name in ("requirements.txt", "requirements-models.txt")
+    )
+    for pins in (without, with_models):
+        assert {name: lock.get(name) for name in pins} == pins
+    assert "torch" not in without
+    assert {"torch", "transformers", "opacus"} <= with_models.keys()
+    assert (
+        "-r requirements.txt" in (paths.ROOT / "notebooks" / "labs" / "requirements-models.txt").read_text()
+    )
 
 
 def _lines(path):

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -190,7 +191,7 @@ def known_students() -> list[str]:
 
 
 def release(roster: Path | None = None, only: str | None = None, secret: Path | None = None) -> list[Path]:
-    """Write build/labs/release/<student>: the labs, requirements.txt and the part of dprepro that they import.
+    """Write build/labs/release/<student>: the labs, their requirements and the part of dprepro that they import.
 
     Parameters
     ----------
@@ -227,6 +228,12 @@ def _roster_text(students: Sequence[str]) -> str:
     return "\n".join(["student", *quoted, ""])
 
 
+def _requirements(labs: Sequence[Lab]) -> list[str]:
+    """Return requirements.txt, and what else of this kind the labs tell a student to install."""
+    text = "".join("".join(cell["source"]) for lab in labs for cell in lab.student["cells"])
+    return sorted({"requirements.txt", *re.findall(r"\brequirements-\w+\.txt", text)})
+
+
 def _release_to(student: str, labs: Sequence[Lab], key: bytes) -> Path:
     folder = labs_dir() / "release" / student
     for lab in labs:
@@ -238,7 +245,8 @@ def _release_to(student: str, labs: Sequence[Lab], key: bytes) -> Path:
         kept = {name: book["metadata"][name] for name in ("kernelspec", "language_info", "otter")}
         book["metadata"] = {**kept, METADATA: mark}
         write_atomic(folder / f"{lab.name}.ipynb", json.dumps(book, indent=1, ensure_ascii=False) + "\n")
-    shutil.copyfile(paths.NOTEBOOKS / "labs" / "requirements.txt", folder / "requirements.txt")
+    for name in _requirements(labs):
+        shutil.copyfile(paths.NOTEBOOKS / "labs" / name, folder / name)
     # A folder beside the notebooks is found by `import dprepro` on every system, without building or installing.
     library = folder / "dprepro"
     shutil.rmtree(library, ignore_errors=True)
