@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from dprepro.mechanisms.dp_sgd import DPSGD
 
 from dprepro.audits.canary_flaws import SeparatelyClipped, clipping_audit, convictions, gaussian_records
+from dprepro.mechanisms.dp_sgd import DPSGD
 
 SIZES = {"noise_multiplier": 10**0.5, "clipping_norm": 0.25, "steps": 10, "learning_rate": 1.0}
 
