@@ -81,7 +81,7 @@ def word_lm(
         Words that are no vocabulary, or an argument outside its domain.
     """
     known = _vocabulary(words)
-    sizes = {
+    sizes: dict[str, Any] = {
         "n_embd": int(positive_count("width", width)),
         "n_layer": int(positive_count("layers", layers)),
         "n_head": int(positive_count("heads", heads)),
@@ -98,7 +98,7 @@ def word_lm(
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=split, bos_token=END, eos_token=END, pad_token=PAD, model_max_length=window
     )
-    no_dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    no_dropout: dict[str, Any] = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
     config = GPT2Config(vocab_size=len(known), bos_token_id=0, eos_token_id=0, **sizes, **no_dropout)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**63)))
