@@ -1,6 +1,7 @@
 """The card as a whole: three shipped claims, the verdict, the document, the exit status."""
 
 import re
+from dataclasses import replace
 
 import mistune
 import pytest
@@ -168,6 +169,33 @@ class TestCoverage:
         found = self.coverage(**dict.fromkeys(stages, "not-covered"))
         assert found["coverage.nothing"] == "rejected"
         assert "coverage.nothing" not in self.coverage(**dict.fromkeys(stages, "covered"))
+
+
+class TestCountsAgainstParameters:
+    """The audited bound of the sound claim is .821: more noise than stated would not have allowed it."""
+
+    @staticmethod
+    def findings(noise_multiplier, **mechanism):
+        claim = read_claim(DATA / "audit_cards" / "sound.toml")
+        values = {**claim.values, "mechanism.noise_multiplier": noise_multiplier}
+        values.update({f"mechanism.{name}": value for name, value in mechanism.items()})
+        return check(replace(claim, values=values))
+
+    @pytest.mark.parametrize("noise_multiplier", [3.0, 6.0, 1e6])
+    def test_a_bound_above_the_account(self, noise_multiplier):
+        found = self.findings(noise_multiplier)
+        assert verdict(found) == "WRONG BY ITS OWN NUMBERS"
+        assert statuses(found, "wrong") == {"membership.bound"}
+        (bound,) = [one for one in found if one.item == "membership.bound"]
+        assert "the most that the stated parameters allow" in bound.text
+
+    def test_a_bound_below_it(self):
+        assert verdict(self.findings(2.0)) == "COMPLETE"
+
+    def test_shuffled_batches_are_held_to_the_account_that_covers_them(self):
+        # Poisson sampling would give .66; each record in one batch an epoch gives more than .82.
+        found = self.findings(3.0, sampling="shuffled", epochs=10)
+        assert "membership.bound" not in statuses(found, "wrong")
 
 
 class TestCommand:

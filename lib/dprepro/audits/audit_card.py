@@ -6,14 +6,27 @@ numbers give, what its evidence supports and what is missing. It never says that
 bearable depends on the data, the people in it and who attacks, and none of that is in a claim.
 """
 
+import math
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from dprepro.audits.audit_card_attacks import attack_findings
 from dprepro.audits.audit_card_claim import Claim, read_claim
 from dprepro.audits.audit_card_epsilon import epsilon_findings
-from dprepro.audits.audit_card_findings import MISSING, NOTE, REJECTED, STATED, Finding, claimed
+from dprepro.audits.audit_card_findings import (
+    COMPUTED,
+    MISSING,
+    NOTE,
+    REJECTED,
+    ROUNDING,
+    STATED,
+    WRONG,
+    Finding,
+    brief,
+    claimed,
+)
 from dprepro.audits.audit_card_keys import KEYS
 from dprepro.audits.audit_card_text import COMPLETE, card, summary, verdict
 from dprepro.base.store import write_atomic
@@ -42,7 +55,8 @@ def check(claim: Claim) -> list[Finding]:
     list of Finding
         In the order of the keys; numbers computed here stand after the keys of their section.
     """
-    found = [*epsilon_findings(claim), *attack_findings(claim), *_coverage(claim)]
+    accounts = epsilon_findings(claim)
+    found = [*accounts, *_against(accounts, attack_findings(claim)), *_coverage(claim)]
     for key in KEYS.values():
         if claim[key.name] is None:
             if key.why and key.needed(claim.values):
@@ -52,6 +66,29 @@ def check(claim: Claim) -> list[Finding]:
     places = {name: place for place, name in enumerate(KEYS)}
     ends = {name.partition(".")[0]: place + 0.5 for name, place in places.items()}
     return sorted(found, key=lambda one: places.get(one.item, ends[one.item.partition(".")[0]]))
+
+
+def _against(accounts: list[Finding], attacks: list[Finding]) -> list[Finding]:
+    """Hold the audited lower bound against the epsilon of the stated parameters, whatever is claimed."""
+    computed = {one.item.partition(".")[2]: _number(one) for one in accounts if one.status == COMPUTED}
+    # Where batches were not drawn by Poisson sampling, only the first two cover what was done.
+    covering = [computed[name] for name in ("each_once", "full_participation") if name in computed]
+    limit = min(covering or [computed[name] for name in ("rdp", "pld") if name in computed], default=math.inf)
+    found = []
+    for one in attacks:
+        if one.item == "membership.bound" and _number(one) > (1 + ROUNDING) * limit:
+            text = (
+                f"{one.text} It lies above {brief(limit)}, the most that the stated parameters allow: either the "
+                "code does not do what is stated, or the counts are not what they are said to be."
+            )
+            found.append(replace(one, status=WRONG, text=text))
+        else:
+            found.append(one)
+    return found
+
+
+def _number(finding: Finding) -> float:
+    return float(finding.value.replace(",", "").replace("infinite", "inf"))
 
 
 def write(claim: Claim, findings: Iterable[Finding]) -> str:
