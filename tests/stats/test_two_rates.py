@@ -66,7 +66,8 @@ def test_mean_is_at_most_1_under_every_null(epsilon, delta, n):
 @given(
     epsilon=st.floats(0, 6),
     delta=st.one_of(st.just(0.0), st.floats(0, 0.999)),
-    shares=st.tuples(*[st.floats(0, 1)] * 4),
+    # scipy's binomial overflows at rates such as 1e-308
+    shares=st.tuples(*[st.one_of(st.just(0.0), st.floats(1e-100, 1))] * 4),
     n=st.integers(1, 4),
 )
 def test_mean_is_at_most_1_whatever_the_bet(epsilon, delta, shares, n):

@@ -72,7 +72,9 @@ def test_the_same_log_probabilities_as_on_this_machine(asked, variant, tmp_path)
 def test_calls_under_way_at_once(asked, server):
     many = [f"Number {n} is" for n in range(8)]
     assert len(asked(concurrency=4, max_tokens=1).generate(many)) == 8
-    assert server.control()["most"] == 4
+    assert (
+        2 <= server.control()["most"] <= 4
+    )  # a busy machine may not send the fourth before the first is answered
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,15 +116,23 @@ def peak_memory(tunings: Sequence[DPFineTune], texts: Sequence[str]) -> list[int
 
 
 def _peaks(tunings: list[DPFineTune], texts: list[str]) -> list[int]:
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
     lm, rng = tiny_lm(), np.random.default_rng(0)
     peaks = []
     for tuning, data in [(tunings[0], texts[:1]), *((tuning, texts) for tuning in tunings)]:
         replace(tuning, steps=1, sample_rate=1.0, chunk=len(data)).fit(*lm, data, rng)
-        peaks.append(unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        peaks.append(_peak())
     return [peak - peaks[0] for peak in peaks[1:]]
+
+
+def _peak() -> int:
+    """Largest resident memory of this process, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():  # Linux: ru_maxrss there begins with what the parent process had
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return 1024 * int(line.split()[1])
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def short_snippets(side: str, count: int, longest: int, rng: np.random.Generator) -> list[str]:
