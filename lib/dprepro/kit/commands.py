@@ -209,6 +209,7 @@ def test(options: argparse.Namespace) -> int:
     # own tests only: nbval stalls under it.
     from dprepro.base.cluster import ONE_THREAD
 
+    # Benchmarks are `dprepro bench`: a ratio measured beside other work, or under coverage, is another one.
     steps = {
         "ruff check": ("-m", "ruff", "check", "."),
         "ruff format": ("-m", "ruff", "format", "--check", "."),
@@ -222,8 +223,6 @@ def test(options: argparse.Namespace) -> int:
             "--cov",
             "--cov-fail-under=90",
         ),
-        # Alone: a ratio measured beside other work, or under coverage, is another one.
-        "benchmarks": ("-m", "pytest", "tests/benchmarks", "-q", "-p", "no:cacheprovider"),
         "notebooks": ("-m", "pytest", "notebooks", *NBVAL, *SPREAD),
         "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
     }
