@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dprepro.audits.pmixed_study import _task, report
+from dprepro.audits.pmixed_study import report, review_task
 from dprepro.text.corpora import corpus
 from dprepro.text.public_text import PUBLIC
 
@@ -23,7 +23,7 @@ def plain():
 
 
 def test_public_numbers_are_those_of_the_model(plain):
-    task = _task(2)
+    task = review_task(2)
     texts = [task.lm.tokenizer.decode(row[1:-1]) for row in task.test]
     direct = task.lm.log_probabilities(texts)
     assert [len(line) for line in direct] == plain["tokens"]
@@ -31,7 +31,7 @@ def test_public_numbers_are_those_of_the_model(plain):
 
 
 def test_sides():
-    task = _task(2)
+    task = review_task(2)
     assert "movies" not in PUBLIC
     films = corpus("movies").without_copies()
     assert 0.99 * len(films.split("train")) < len(task.private) <= len(films.split("train"))

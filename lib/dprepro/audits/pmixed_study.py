@@ -75,7 +75,7 @@ def report(
     ValueError
         Another key, or an argument outside its domain.
     """
-    task = _task(texts)
+    task = review_task(texts)
     experts = _experts(texts, n_experts)
     tokens = [len(row) - 1 for row in task.test]
     if key == "without privacy":
@@ -119,7 +119,8 @@ def _queries(task: Task) -> Iterator[tuple[int, int, FloatArray]]:
 
 
 @lru_cache(maxsize=1)
-def _task(texts: int) -> Task:
+def review_task(texts: int) -> Task:
+    """Return the model, all private reviews in the order in which they are dealt, and the first test reviews."""
     lm = tiny_lm()
     films = corpus("movies").without_copies()
     private, test = (_rows(lm, films.split(side).texts) for side in ("train", "test"))
@@ -131,7 +132,7 @@ def _task(texts: int) -> Task:
 
 @lru_cache(maxsize=2)
 def _experts(texts: int, n: int) -> AdaptedBigrams:
-    private = _task(texts).private
+    private = review_task(texts).private
     return AdaptedBigrams([private[i::n] for i in range(n)], VOCABULARY)
 
 
