@@ -66,13 +66,26 @@ def test_audit_by_the_drop_below_the_base(saved):
     scores, coins = canaries(saved, "plain", "new token alone")
     assert scores.shape == coins.shape == (3, 40)
     assert scores[coins].mean() - scores[~coins].mean() == pytest.approx(2, abs=0.7)
-    found = audited(saved, "plain", "new token alone", 1e-4, claimed=8.0)
+    rng = np.random.default_rng(1)
+    found = audited(saved, "plain", "new token alone", 1e-4, rng, claimed=8.0)
     assert found.runs == 3
     assert found.epsilon_low > 0.5
     assert found.epsilon_low == one_run_audit(scores, coins, 1e-4).epsilon_low
-    assert audited(saved, "8", "arbitrary", 1e-4).epsilon_low < 0.5
+    assert audited(saved, "8", "arbitrary", 1e-4, rng).epsilon_low < 0.5
     assert mean_exposure(saved, "plain", "arbitrary") > 2.5
     assert 0.8 < mean_exposure(saved, "8", "arbitrary") < 2.2
+
+
+def test_tokens_that_end_alike_are_guessed(saved):
+    """Without noise all new tokens left out have one score: each of them is as good a guess of "out"."""
+    name = "new token alone"
+    saved["base"][f"{name}, loss"] = [9.5] * 40
+    for run in range(3):
+        item = saved[f"plain, {run}"]
+        drop = np.where(np.array(item[f"{name}, included"]) == 1, np.arange(5.0, 45.0), 0.0)
+        item[f"{name}, loss"] = (9.5 - drop).tolist()
+    found = audited(saved, "plain", name, 1e-4, np.random.default_rng(1))
+    assert (found.correct, found.tied) == (found.guesses, 0)
 
 
 def test_area_is_the_mean_over_runs(saved):

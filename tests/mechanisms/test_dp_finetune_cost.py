@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dprepro.mechanisms import dp_finetune_cost
+from dprepro.mechanisms import dp_finetune, dp_finetune_cost
 from dprepro.mechanisms.dp_finetune import DPFineTune, LoRA
 from dprepro.mechanisms.dp_finetune_cost import (
     gradient_bytes,
@@ -61,17 +61,25 @@ def test_items_of_gradients():
             gradients(key, np.random.default_rng(0), texts=2, longest=12)
 
 
-def test_a_step_has_its_time(monkeypatch):
-    """A clock that stands still but in fit, where each step takes 3 seconds and all else 5."""
+def test_steps_have_their_time(lm, monkeypatch):
+    """A clock that shows the number of texts that went through the model, ten times as much in the first step."""
     clock = [0.0]
+    losses = dp_finetune.text_losses
 
-    def fit(self, *arguments):
-        clock[0] += 5 + 3 * self.steps
+    def counted(model, rows):
+        clock[0] += len(rows) * (10 if clock[0] < 30 else 1)
+        return losses(model, rows)
 
-    monkeypatch.setattr(DPFineTune, "fit", fit)
+    monkeypatch.setattr(dp_finetune, "text_losses", counted)
     monkeypatch.setattr(dp_finetune_cost.time, "process_time", lambda: clock[0])
-    tuning = DPFineTune(1.0, 1.0, 1.0, 9, 1e-3)
-    assert step_seconds(tuning, (None, None), TEXTS, None, steps=4) == 3
+    before = {name: weight.clone() for name, weight in lm.model.state_dict().items()}
+    for lora in (None, LoRA()):
+        clock[0] = 0.0
+        tuning = DPFineTune(1.0, 1.0, 1.0, 1, 1e-3, lora, chunk=2)
+        assert step_seconds(tuning, lm, TEXTS, np.random.default_rng(0), 2) == [3, 3]
+    assert all(torch.equal(weight, before[name]) for name, weight in lm.model.state_dict().items())
+    with pytest.raises(ValueError, match="repeats"):
+        step_seconds(tuning, lm, TEXTS, np.random.default_rng(0), 0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no resource module")

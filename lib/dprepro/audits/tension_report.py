@@ -79,10 +79,19 @@ def canaries(saved: Saved, setting: str, design: str) -> tuple[FloatArray, NDArr
 
 
 def audited(
-    saved: Saved, setting: str, design: str, delta: float, alpha: float = 0.05, claimed: float | None = None
+    saved: Saved,
+    setting: str,
+    design: str,
+    delta: float,
+    rng: np.random.Generator,
+    alpha: float = 0.05,
+    claimed: float | None = None,
 ) -> OneRunAudit:
-    """Return the lower bound on epsilon from all runs of a setting, by the canaries of one design."""
-    return one_run_audit(*canaries(saved, setting, design), delta, alpha, claimed=claimed)
+    """Return the lower bound on epsilon from all runs of a setting, by the canaries of one design.
+
+    `rng` breaks ties: without noise, new tokens that are left out end as they began, all alike.
+    """
+    return one_run_audit(*canaries(saved, setting, design), delta, alpha, claimed=claimed, rng=rng)
 
 
 def area(scores: FloatArray, included: NDArray[np.bool_], alpha: float = 0.05) -> Limits:

@@ -82,16 +82,24 @@ def held_gradients(
 
 
 def step_seconds(
-    tuning: DPFineTune, lm: TinyLM, texts: Sequence[str], rng: np.random.Generator, steps: int = 2
-) -> float:
-    """CPU seconds of one step, all threads together: the time of a few steps less that of one, over their number."""
-    number = int(positive_count("steps", steps))
-    spent = []
-    for more in (0, number):
-        start = time.process_time()
-        replace(tuning, steps=1 + more).fit(*lm, texts, rng)
-        spent.append(time.process_time() - start)
-    return (spent[1] - spent[0]) / number
+    tuning: DPFineTune, lm: TinyLM, texts: Sequence[str], rng: np.random.Generator, repeats: int = 3
+) -> list[float]:
+    """CPU seconds of a private step with all texts in its batch, all threads together, for each of some steps.
+
+    A step before the first one is not counted: it loads what is loaded once.
+    """
+    number = int(positive_count("repeats", repeats))
+    rows = sorted(token_rows(lm.tokenizer, texts, int(lm.model.config.max_position_embeddings)), key=len)
+    tuned = copy.deepcopy(lm.model).train()
+    if tuning.lora is not None:
+        tuned = tuning.lora.adapt(tuned, rng)
+    step = tuning._private_step(tuned, float(len(rows)), int(rng.integers(2**63)))
+    chunks = [rows[i : i + tuning.chunk] for i in range(0, len(rows), tuning.chunk)]
+    ends = []
+    for _ in range(1 + number):
+        step(chunks)
+        ends.append(time.process_time())
+    return np.diff(ends).tolist()
 
 
 def peak_memory(tunings: Sequence[DPFineTune], texts: Sequence[str]) -> list[int] | None:
