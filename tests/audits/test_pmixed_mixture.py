@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dprepro.audits.pmixed_mixture import chance_of_a_draw, leaves_the_plane
+from dprepro.audits.pmixed_mixture import chance_of_a_draw, leaves_the_plane, outside_the_plane
 from dprepro.mechanisms.pmixed import PMixED
 
 
@@ -33,6 +33,17 @@ def test_an_expert_that_says_nothing_new_is_not_seen():
     assert not leaves_the_plane((p0 + others[0] + others[2]) / 3, p0, others)
     assert not leaves_the_plane(p0, p0, others)
     assert leaves_the_plane(rng.dirichlet(np.ones(10)), p0, others)
+
+
+def test_what_lies_outside_names_the_experts_own_word():
+    p0 = np.full(6, 1 / 6)
+    others = np.array([[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]])
+    expert = np.array([0.2, 0.1, 0.1, 0.1, 0.4, 0.1])
+    mixture = (expert + others[0] + p0) / 3
+    found = outside_the_plane(mixture, p0, others)
+    np.testing.assert_allclose(found @ (others - p0).T, 0, atol=1e-12)  # nothing is left along the plane
+    assert found.argmax() == 4
+    assert found.sum() == pytest.approx(0, abs=1e-12)
 
 
 def test_chance_of_a_draw():

@@ -13,11 +13,12 @@ SETTING = {"epsilon": 8.0, "order": 3, "n_experts": 80, "n_queries": 1024, "delt
 @pytest.mark.parametrize(("rate", "broken"), [("0.03", False), ("0.1", True)])
 def test_rates(rate, broken):
     item = report(rate, np.random.default_rng(0), **SETTING)
-    published, sound = item["published"], item["sound"]
-    assert (published["delta"] > SETTING["delta"]) == broken
-    assert (published["loss"] > item["granted"]) == broken
-    assert sound["delta"] < SETTING["delta"] / 10
-    assert 0.5 * item["granted"] < sound["loss"] <= item["granted"]
-    assert sound["radius"] > published["radius"]
+    assert (item["published, delta"] > SETTING["delta"]) == broken
+    assert (item["published, loss"] > item["granted"]) == broken
+    assert item["sound, delta"] < SETTING["delta"] / 10
+    assert 0.5 * item["granted"] < item["sound, loss"] <= item["granted"]
+    assert item["sound, radius"] > item["published, radius"]
     mechanism = PMixED(8, sample_rate=float(rate), account="published")
-    assert published["delta"] == rare_word_delta(mechanism, published["word"], published["others"])
+    word, others = item["published, word"], item["published, others"]
+    assert item["published, delta"] == rare_word_delta(mechanism, word, others)
+    assert all(type(value) is float for value in item.values())

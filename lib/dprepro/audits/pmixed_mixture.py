@@ -7,10 +7,36 @@ a delta below the chance 1 - (1 - p)^T of one draw in T queries.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dprepro.base.check import in_interval, positive_count
 from dprepro.mechanisms.pmixed_ball import distributions
+
+FloatArray = NDArray[np.float64]
+
+
+def outside_the_plane(mixture: ArrayLike, public: ArrayLike, others: ArrayLike) -> FloatArray:
+    """Part of a published mixture that the known experts do not explain, shape (V,).
+
+    Parameters
+    ----------
+    mixture, public : array_like, shape (V,)
+    others : array_like, shape (n, V)
+        Distributions of all experts but the one looked for, before projection; V above n, or every mixture is
+        inside.
+
+    Returns
+    -------
+    array, shape (V,)
+        Sums to 0, up to rounding. Of an expert that took part it is its own distribution less what is in the
+        plane, scaled: the largest entry names the word that sets it apart most.
+    """
+    p0, seen = distributions("public", public), distributions("mixture", mixture)
+    plane = distributions("others", others) - p0
+    if plane.ndim != 2 or seen.shape != p0.shape or plane.shape[1:] != p0.shape:
+        raise ValueError(f"others must have shape (n, {len(p0)}), got {np.shape(others)}")
+    share, *_ = np.linalg.lstsq(plane.T, seen - p0, rcond=None)
+    return np.asarray(seen - p0 - share @ plane)
 
 
 def leaves_the_plane(
@@ -20,10 +46,8 @@ def leaves_the_plane(
 
     Parameters
     ----------
-    mixture, public : array_like, shape (V,)
-    others : array_like, shape (n, V)
-        Distributions of all experts but the one looked for, before projection; V above n, or every mixture is
-        inside.
+    mixture, public, others
+        As `outside_the_plane`.
     tolerance : float
         Largest distance (total variation) from the plane that counts as rounding.
 
@@ -33,12 +57,7 @@ def leaves_the_plane(
         False for every mixture without the expert. True with it, unless its distribution lies in the plane.
     """
     slack = float(in_interval("tolerance", tolerance, 0, 1))
-    p0, seen = distributions("public", public), distributions("mixture", mixture)
-    plane = distributions("others", others) - p0
-    if plane.ndim != 2 or seen.shape != p0.shape or plane.shape[1:] != p0.shape:
-        raise ValueError(f"others must have shape (n, {len(p0)}), got {np.shape(others)}")
-    share, *_ = np.linalg.lstsq(plane.T, seen - p0, rcond=None)
-    return bool(np.abs(seen - p0 - share @ plane).sum() / 2 > slack)
+    return bool(np.abs(outside_the_plane(mixture, public, others)).sum() / 2 > slack)
 
 
 def chance_of_a_draw(sample_rate: float, n_queries: int) -> float:

@@ -39,12 +39,13 @@ def report(
     Returns
     -------
     dict
-        granted: Renyi loss a query may have. For each account a dict: radius (two experts drawn); loss, of the worst
-        neighbours found for that radius (a lower bound of the largest); delta, needed at the claimed epsilon by the
-        word that needs most, of those on a grid; word, its public probability, and others, that in the other
-        experts.
+        granted: Renyi loss a query may have. For each account, with its name in front ("published, radius"): radius
+        (two experts drawn); loss, of the worst neighbours found for that radius (a lower bound of the largest);
+        delta, needed at the claimed epsilon by the word that needs most, of those on a grid; word, its public
+        probability, and others, that in the other experts.
     """
-    found: dict[str, Any] = {}
+    granted = PMixED(epsilon, delta, order, float(key), n_experts, n_queries).rdp_per_query
+    found: dict[str, Any] = {"granted": granted}
     for account in ACCOUNTS:
         mechanism = PMixED(epsilon, delta, order, float(key), n_experts, n_queries, account)
         radius = mechanism.radius(2)
@@ -55,11 +56,12 @@ def report(
             for rarer in (1e-2, 1e-5)
         }
         word, others = max(needed, key=lambda pair: needed[pair])
-        found[account] = {
+        parts = {
             "radius": radius,
             "loss": worst.rdp,
             "delta": needed[word, others],
-            "word": float(word),
-            "others": float(others),
+            "word": word,
+            "others": others,
         }
-    return {"granted": mechanism.rdp_per_query} | found
+        found |= {f"{account}, {part}": float(value) for part, value in parts.items()}
+    return found
