@@ -110,7 +110,7 @@ class HybridMechanism(PromptMechanism):
             raise ValueError(f"context must be a model for logit_weight {self.logit_weight:g}, got None")
         return self.context.logits(cuts, texts, positions)
 
-    def utilities(self, rows: ArrayLike, contexts: ArrayLike | None = None) -> FloatArray:
+    def utilities(self, rows: ArrayLike, contexts: ArrayLike | None = None) -> Array:
         """Return u for some inputs and all tokens of the vocabulary.
 
         Parameters
@@ -122,7 +122,7 @@ class HybridMechanism(PromptMechanism):
 
         Returns
         -------
-        float32 array, shape (n, V)
+        array, shape (n, V)
 
         Raises
         ------
@@ -135,19 +135,20 @@ class HybridMechanism(PromptMechanism):
                 f"rows must be -1 to {len(self.vocabulary) - 1}, got {inputs.min()} to {inputs.max()}"
             )
         if self.distance_weight == 0:
-            found = np.ones((len(inputs), len(self.vocabulary)), np.float32)
+            found = np.ones((len(inputs), len(self.vocabulary)))
         else:
-            found = self.vocabulary.distances(np.maximum(inputs, 0))
+            # In double precision from here: a last bit of single precision moves some token over the edge of a bucket.
+            found = self.vocabulary.distances(np.maximum(inputs, 0)).astype(np.float64)
             largest = found.max(axis=1, keepdims=True)
             found *= -self.distance_weight / np.where(largest > 0, largest, 1)
             found[inputs == OUTSIDE] = -self.distance_weight
             np.exp(found, out=found)
         if self.logit_weight > 0:
-            found *= self._shifted(contexts, len(inputs)) ** np.float32(self.logit_weight)
+            found *= self._shifted(contexts, len(inputs)) ** self.logit_weight
         return found
 
-    def _shifted(self, contexts: ArrayLike | None, n: int) -> FloatArray:
-        logits = np.asarray(contexts, np.float32)
+    def _shifted(self, contexts: ArrayLike | None, n: int) -> Array:
+        logits = np.asarray(contexts, np.float64)
         if logits.ndim != 2 or len(logits) not in (1, n) or logits.shape[1] != len(self.vocabulary):
             raise ValueError(
                 f"contexts must have shape ({n}, {len(self.vocabulary)}) or one row, got {logits.shape}"
@@ -162,7 +163,7 @@ class HybridMechanism(PromptMechanism):
             mean = total / np.maximum(inside.sum(axis=1, keepdims=True), 1)
         if self.centred:
             logits = logits - mean
-        return np.clip(logits, -self.bound, self.bound) + np.float32(self.bound)
+        return np.clip(logits, -self.bound, self.bound) + self.bound
 
 
 @dataclass(frozen=True, eq=False)
