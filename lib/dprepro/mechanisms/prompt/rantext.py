@@ -19,7 +19,7 @@ from dprepro.base.check import in_interval, one_of, positive_count
 from dprepro.mechanisms.prompt.perturbation import BLOCK, Array, PromptMechanism
 from dprepro.mechanisms.prompt.vocabulary import KEEP, IntArray, Vocabulary
 
-NODES = 96  # radii that the distribution of a word's output is summed over
+NODES = 48  # radii that the distribution of a word's output is summed over
 CELLS = 2**15  # of the squared radius, where its distribution is computed
 TAIL = 1e-12  # probability of radii left out at each end: the precision of the convolution
 
@@ -55,7 +55,7 @@ class Rantext(PromptMechanism):
         return np.asarray(np.ptp(self.vocabulary.vectors, axis=0), float)
 
     def log_channel(self, rows: ArrayLike, epsilon: float, contexts: ArrayLike | None = None) -> Array:
-        """Logarithm of the output distribution of each input, shape (n, V), summed over 96 radii.
+        """Logarithm of the output distribution of each input, shape (n, V), summed over 48 radii.
 
         -inf where an output is farther than all radii but a share of 1e-12.
         """
