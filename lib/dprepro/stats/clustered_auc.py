@@ -107,8 +107,10 @@ def clustered_auc(
     fewest = min(number for number in (rows, columns) if number > 1)
     number = value * (1 - value) / variance if variance > 0 and 0 < value < 1 else fewest
     low, high = _wilson(value, number, float(special.stdtrit(fewest - 1, 1 - level / 2)))
-    errors = (float(v**0.5) for v in (variance, by_rows, by_columns, trials))
-    return ClusteredAUC(value, low, high, *errors, rows=rows, columns=columns)
+    error, error_rows, error_columns, error_trials = (
+        float(v**0.5) for v in (variance, by_rows, by_columns, trials)
+    )
+    return ClusteredAUC(value, low, high, error, error_rows, error_columns, error_trials, rows, columns)
 
 
 def _contributions(scores: FloatArray, inside: BoolArray) -> tuple[float, FloatArray]:
