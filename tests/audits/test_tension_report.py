@@ -6,6 +6,7 @@ from dprepro.audits.canary_one_run import one_run_audit
 from dprepro.audits.tension_report import (
     area,
     audited,
+    bound_of_fewer,
     canaries,
     extraction,
     groups,
@@ -15,6 +16,7 @@ from dprepro.audits.tension_report import (
 )
 from dprepro.audits.tension_texts import DESIGNS, SNIPPETS
 from dprepro.stats.bounds import clopper_pearson
+from dprepro.stats.one_run import epsilon_one_run
 from dprepro.stats.tradeoff import auc
 
 
@@ -86,6 +88,27 @@ def test_tokens_that_end_alike_are_guessed(saved):
         item[f"{name}, loss"] = (9.5 - drop).tolist()
     found = audited(saved, "plain", name, 1e-4, np.random.default_rng(1))
     assert (found.correct, found.tied) == (found.guesses, 0)
+
+
+def test_bare_scores_are_losses(saved):
+    scores, coins = canaries(saved, "plain", "arbitrary", bare=True)
+    np.testing.assert_array_equal(scores, [[-x for x in i["arbitrary, loss"]] for i in runs(saved, "plain")])
+    np.testing.assert_array_equal(coins, canaries(saved, "plain", "arbitrary")[1])
+
+
+def test_fewer_canaries_give_less(saved):
+    rng = np.random.default_rng(2)
+    scores, coins = canaries(saved, "plain", "arbitrary")
+    whole = one_run_audit(scores, coins, 1e-4).epsilon_low
+    assert bound_of_fewer(scores, coins, 40, 1e-4, rng, choices=2) == whole
+    found = [bound_of_fewer(scores, coins, each, 1e-4, rng, choices=20) for each in (20, 30)]
+    assert 0 < found[0] < found[1] < whole
+    # Perfect scores stay perfect: the ceiling of 3 runs of 20.
+    perfect = bound_of_fewer(coins + scores / 1e3, coins, 20, 1e-4, rng, choices=5)
+    assert perfect == pytest.approx(float(epsilon_one_run(60, 15, 15, 1e-4, 0.05)))
+    for each in (19, 41):
+        with pytest.raises(ValueError, match=r"each must be in \[20, 40\]"):
+            bound_of_fewer(scores, coins, each, 1e-4, rng)
 
 
 def test_area_is_the_mean_over_runs(saved):

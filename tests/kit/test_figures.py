@@ -104,6 +104,11 @@ def test_the_plot_shows_every_number(numbers):
             {"x": "calls a side", "y": "e"},
         ),
         ("dots", {"label": ["one", "two"], "series": ["s", "t"], "value": [1, 2]}, {"x": "time in ms"}),
+        (
+            "dots",
+            {"label": ["a", "a"], "series": ["s", "t"], "value": [1, 2], "low": [0, 2], "high": [3, 4]},
+            {"x": "AUC"},
+        ),
     ],
 )
 def test_every_plot_draws_and_redraws(plot, columns, labels, monkeypatch, tmp_path):

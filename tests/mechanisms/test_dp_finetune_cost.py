@@ -67,16 +67,21 @@ def test_steps_have_their_time(lm, monkeypatch):
     losses = dp_finetune.text_losses
 
     def counted(model, rows):
+        assert torch.get_num_threads() == 1
         clock[0] += len(rows) * (10 if clock[0] < 30 else 1)
         return losses(model, rows)
 
     monkeypatch.setattr(dp_finetune, "text_losses", counted)
     monkeypatch.setattr(dp_finetune_cost.time, "process_time", lambda: clock[0])
     before = {name: weight.clone() for name, weight in lm.model.state_dict().items()}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
     for lora in (None, LoRA()):
         clock[0] = 0.0
         tuning = DPFineTune(1.0, 1.0, 1.0, 1, 1e-3, lora, chunk=2)
         assert step_seconds(tuning, lm, TEXTS, np.random.default_rng(0), 2) == [3, 3]
+    assert torch.get_num_threads() == 2  # as before
+    torch.set_num_threads(threads)
     assert all(torch.equal(weight, before[name]) for name, weight in lm.model.state_dict().items())
     with pytest.raises(ValueError, match="repeats"):
         step_seconds(tuning, lm, TEXTS, np.random.default_rng(0), 0)

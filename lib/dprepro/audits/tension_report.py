@@ -16,7 +16,7 @@ from dprepro.audits.canary_one_run import OneRunAudit, one_run_audit
 from dprepro.audits.extraction import exposure
 from dprepro.audits.tension_study import BASE
 from dprepro.audits.tension_texts import DESIGNS, SNIPPETS, SUFFIX
-from dprepro.base.check import in_interval, one_of
+from dprepro.base.check import in_interval, one_of, positive_count
 from dprepro.stats.bounds import clopper_pearson
 from dprepro.stats.tradeoff import auc
 
@@ -65,17 +65,19 @@ def runs(saved: Saved, setting: str) -> list[Mapping[str, Any]]:
     return [item for key, item in saved.items() if str(key).rpartition(", ")[0] == setting]
 
 
-def canaries(saved: Saved, setting: str, design: str) -> tuple[FloatArray, NDArray[np.bool_]]:
+def canaries(
+    saved: Saved, setting: str, design: str, *, bare: bool = False
+) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return scores and coins of a design's canaries, shapes (runs, canaries).
 
-    The score is the drop of the loss below that of the base model, which says how hard each canary is.
+    The score is the drop of the loss below that of the base model, which says how hard each canary is; or minus the
+    bare loss.
     """
     one_of("design", design, DESIGNS)
     items = runs(saved, setting)
     losses = np.array([item[f"{design}, loss"] for item in items])
-    return saved[BASE][f"{design}, loss"] - losses, np.array(
-        [item[f"{design}, included"] for item in items]
-    ) == 1
+    included = np.array([item[f"{design}, included"] for item in items]) == 1
+    return (0.0 if bare else np.array(saved[BASE][f"{design}, loss"])) - losses, included
 
 
 def audited(
@@ -92,6 +94,30 @@ def audited(
     `rng` breaks ties: without noise, new tokens that are left out end as they began, all alike.
     """
     return one_run_audit(*canaries(saved, setting, design), delta, alpha, claimed=claimed, rng=rng)
+
+
+def bound_of_fewer(
+    scores: FloatArray,
+    included: NDArray[np.bool_],
+    each: int,
+    delta: float,
+    rng: np.random.Generator,
+    alpha: float = 0.05,
+    choices: int = 200,
+) -> float:
+    """Mean lower bound on epsilon from `each` of the canaries of every run, drawn at random several times.
+
+    Designs with different numbers of canaries can be compared by it: more coins alone give a higher bound. At least
+    20 of them: among fewer it happens that all are in.
+    """
+    most = scores.shape[1]
+    number = int(in_interval("each", positive_count("each", each), 20, most))
+    bounds = []
+    for _ in range(int(positive_count("choices", choices))):
+        chosen = rng.permuted(np.tile(np.arange(most), (len(scores), 1)), axis=1)[:, :number]
+        few, coins = (np.take_along_axis(values, chosen, axis=1) for values in (scores, included))
+        bounds.append(one_run_audit(few, coins, delta, alpha, rng=rng).epsilon_low)
+    return float(np.mean(bounds))
 
 
 def area(scores: FloatArray, included: NDArray[np.bool_], alpha: float = 0.05) -> Limits:

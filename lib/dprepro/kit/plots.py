@@ -131,7 +131,7 @@ def dots(
     ----------
     figure : Figure
     numbers : DataFrame
-        Columns label, series, value.
+        Columns label, series, value; low and high where wanted: the ends of a bar.
     x : str
         Axis label.
     xscale : {"linear", "log"}
@@ -141,10 +141,12 @@ def dots(
     labels = list(dict.fromkeys(numbers["label"]))
     _resize(figure, 4.2, 0.9 + 0.3 * len(labels), width)
     axis = figure.subplots()
-    for (name, part), style in zip(
-        numbers.groupby("series", sort=False), itertools.cycle(CYCLE), strict=False
-    ):
-        places = [labels.index(label) for label in part["label"]]
+    groups = list(numbers.groupby("series", sort=False))
+    for number, ((name, part), style) in enumerate(zip(groups, itertools.cycle(CYCLE), strict=False)):
+        places = np.array([labels.index(label) for label in part["label"]], dtype=float)
+        if "low" in part:  # bars of different series side by side
+            places += 0.2 * (number - (len(groups) - 1) / 2)
+            axis.hlines(places, part["low"], part["high"], color=style["color"], linewidth=0.8)
         axis.plot(part["value"], places, label=name, **{**style, "linestyle": "none"})
     axis.set(xlabel=x, xscale=xscale, yticks=range(len(labels)), yticklabels=labels)
     axis.invert_yaxis()

@@ -84,10 +84,13 @@ def held_gradients(
 def step_seconds(
     tuning: DPFineTune, lm: TinyLM, texts: Sequence[str], rng: np.random.Generator, repeats: int = 3
 ) -> list[float]:
-    """CPU seconds of a private step with all texts in its batch, all threads together, for each of some steps.
+    """CPU seconds of a private step with all texts in its batch, in one thread, for each of some steps.
 
-    A step before the first one is not counted: it loads what is loaded once.
+    A step before the first one is not counted: it loads what is loaded once. One thread, since idle threads of a busy
+    machine wait in loops that count as time.
     """
+    import torch
+
     number = int(positive_count("repeats", repeats))
     rows = sorted(token_rows(lm.tokenizer, texts, int(lm.model.config.max_position_embeddings)), key=len)
     tuned = copy.deepcopy(lm.model).train()
@@ -95,10 +98,14 @@ def step_seconds(
         tuned = tuning.lora.adapt(tuned, rng)
     step = tuning._private_step(tuned, float(len(rows)), int(rng.integers(2**63)))
     chunks = [rows[i : i + tuning.chunk] for i in range(0, len(rows), tuning.chunk)]
-    ends = []
-    for _ in range(1 + number):
-        step(chunks)
-        ends.append(time.process_time())
+    ends, threads = [], torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for _ in range(1 + number):
+            step(chunks)
+            ends.append(time.process_time())
+    finally:
+        torch.set_num_threads(threads)
     return np.diff(ends).tolist()
 
 
