@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dprepro.audits.ngram_design import half_and_half
-from dprepro.audits.ngram_epsilon import epsilon_bounds, point_estimate
+from dprepro.audits.ngram_epsilon import epsilon_bounds, estimate_limits, point_estimate
 from dprepro.stats.lower_bound import epsilon_lower_bound
 
 RNG = np.random.default_rng
@@ -41,6 +41,22 @@ def test_a_range_must_be_one():
         point_estimate([1, 2], [1, 0], 0.0, (0.2, 1.1))
     with pytest.raises(ValueError, match=r"trials of both kinds, got 2 of 2 in"):
         point_estimate([1, 2], [1, 1], 0.0)
+
+
+def test_limits_of_the_estimate():
+    """Against many fresh tables: about as wide as the estimate scatters; infinite for a perfect attack."""
+    rng, fresh = RNG(7), []
+    for _ in range(100):
+        inside = half_and_half(20, 15, rng)
+        scores = rng.normal(size=inside.shape) + 0.8 * inside + 0.5 * rng.normal(size=(20, 1))
+        fresh.append(point_estimate(scores, inside, 0.0).epsilon)
+    low, high = estimate_limits(scores, inside, 0.0, rng, draws=100)
+    spread = np.quantile(fresh, 0.975) - np.quantile(fresh, 0.025)
+    assert 0.6 * spread < high - low < 2 * spread
+    assert low <= point_estimate(scores, inside, 0.0).epsilon <= high
+    assert estimate_limits(inside + 0.0, inside, 0.0, rng, draws=5) == (np.inf, np.inf)
+    with pytest.raises(ValueError, match=r"scores must be a matrix"):
+        estimate_limits([1, 2], [1, 0], 0.0, rng)
 
 
 def test_what_a_perfect_attack_shows():

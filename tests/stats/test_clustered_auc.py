@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprepro.stats.clustered_auc import clustered_auc
+from dprepro.stats.clustered_auc import auc_difference, clustered_auc
 from dprepro.stats.tradeoff import auc
 
 RNG = np.random.default_rng
@@ -97,6 +97,53 @@ def test_columns_of_one_kind_are_left_out_of_the_mean_within():
     found = clustered_auc(inside + 0.0, inside, within=True)
     assert found.columns == 2
     assert found.value == 1
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_differences_hold_the_truth_and_use_what_is_shared(within):
+    """Two scores of the same trials, and two groups of columns: 150 intervals each, limit as above."""
+    rng, found = RNG(7), {"scores": [], "columns": []}
+    for _ in range(150):
+        inside = halves(30, 20, rng)
+        noise = rng.normal(size=20) + rng.normal(size=(30, 20))
+        first, second = inside + noise, 0.7 * inside + noise + 0.2 * rng.normal(size=(30, 20))
+        found["scores"].append(auc_difference(first, second, inside, within=within))
+        parts = first[:, :8], 0.5 * inside[:, 8:] + noise[:, 8:], inside[:, :8], inside[:, 8:]
+        found["columns"].append(auc_difference(*parts, within=within))
+    for name, runs in found.items():
+        value, low, high = np.array([(run.value, run.low, run.high) for run in runs]).T
+        truth = value.mean()
+        assert ((low <= truth) & (truth <= high)).sum() >= stats.binom(150, 0.95).ppf(1e-4), name
+        assert truth > 0.04
+    single = clustered_auc(first, inside, within=within)
+    paired = found["scores"][-1]
+    assert paired.high - paired.low < 0.6 * (single.high - single.low)
+
+
+def test_a_difference_is_that_of_the_two_values():
+    rng = RNG(8)
+    inside = halves(20, 9, rng)
+    first, second = rng.normal(size=(2, 20, 9)) + inside
+    found = auc_difference(first[:, :4], second[:, 4:], inside[:, :4], inside[:, 4:], within=True)
+    one = clustered_auc(first[:, :4], inside[:, :4], within=True)
+    two = clustered_auc(second[:, 4:], inside[:, 4:], within=True)
+    assert found.value == pytest.approx(one.value - two.value)
+
+
+def test_two_perfect_scores_differ_by_an_amount_that_is_not_known_exactly():
+    inside = halves(20, 6, RNG(9))
+    found = auc_difference(inside + 0.0, 2.0 * inside, inside)
+    assert found.value == 0
+    assert found.low == pytest.approx(-found.high)
+    assert 0.3 < found.high < 0.8
+
+
+def test_tables_of_a_difference_must_share_their_rows():
+    inside = halves(4, 3, RNG(10))
+    with pytest.raises(ValueError, match=r"second must have the 4 rows of first, got 2"):
+        auc_difference(np.ones((4, 3)), np.ones((2, 2)), inside, [[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match=r"included must have the shape of scores, \(4, 2\), got \(4, 3\)"):
+        auc_difference(np.ones((4, 3)), np.ones((4, 2)), inside)
 
 
 def test_bad_tables_are_refused():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprepro.base.check import finite, in_interval
+from dprepro.base.check import finite, in_interval, positive_count
 from dprepro.stats.betting import betting_interval
 from dprepro.stats.lower_bound import best_rates, epsilon_lower_bound
 from dprepro.stats.tradeoff import epsilon_kairouz, roc
@@ -70,6 +70,56 @@ def point_estimate(
     found = epsilon_kairouz(tprs, rates, delta)
     best = int(found.argmax())
     return PointEstimate(float(found[best]), float(tprs[best]), float(rates[best]))
+
+
+def estimate_limits(
+    scores: ArrayLike,
+    included: ArrayLike,
+    delta: float,
+    rng: np.random.Generator,
+    fpr: tuple[float, float] = (0.1, 0.2),
+    alpha: float = 0.05,
+    draws: int = 400,
+) -> tuple[float, float]:
+    """How far `point_estimate` scatters: percentiles over subsets and targets drawn again.
+
+    Parameters
+    ----------
+    scores, included : array_like, shape (subsets, targets)
+    delta, fpr
+        As for `point_estimate`.
+    rng : numpy.random.Generator
+    alpha : float
+        In (0, 1).
+    draws : int
+
+    Returns
+    -------
+    low, high : float
+        The alpha/2 and 1 - alpha/2 quantiles; infinite where an estimate is.
+
+    Raises
+    ------
+    ValueError
+        As `point_estimate`, and for what is no matrix.
+
+    Notes
+    -----
+    The bootstrap of Owen, "The Pigeonhole Bootstrap" (2007): rows and columns are drawn with replacement, each for
+    itself, which overstates the variance a little. It describes the *estimate*, its upward bias included, and is no
+    bound on epsilon.
+    """
+    table, inside = _trials(scores, included)
+    if table.ndim != 2:
+        raise ValueError(f"scores must be a matrix (subsets, targets), got shape {table.shape}")
+    level = float(in_interval("alpha", alpha, 0, 1, closed="neither"))
+    found = []
+    for _ in range(int(positive_count("draws", draws))):
+        cells = np.ix_(*(rng.integers(size, size=size) for size in table.shape))
+        if inside[cells].any() and not inside[cells].all():
+            found.append(point_estimate(table[cells], inside[cells], delta, fpr).epsilon)
+    low, high = np.quantile(found, [level / 2, 1 - level / 2], method="nearest")
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)

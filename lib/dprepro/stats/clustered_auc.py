@@ -84,33 +84,114 @@ def clustered_auc(
     that number. In simulations with 20 to 100 rows they hold the truth in 92 to 99 % of cases, above an AUC of .99 in
     84 to 91 %. A single row (column) is no cluster: then the columns (rows) alone count.
     """
-    table, inside = _table(scores, included)
     level = float(in_interval("alpha", alpha, 0, 1, closed="neither"))
-    if within:
-        both = inside.any(axis=0) & ~inside.all(axis=0)
-        if not both.any():
-            raise ValueError("included must hold trials of both kinds in a column, got none that does")
-        table, inside = table[:, both], inside[:, both]
-        parts = [_contributions(*column) for column in zip(table.T, inside.T, strict=True)]
-        own = np.array([value for value, _ in parts])
-        value = float(own.mean())
-        single = np.column_stack([part for _, part in parts]) / len(own)
-        spread = (own - value) / len(own)  # what a column differs by, its trials' noise included
-    else:
-        value, flat = _contributions(table.ravel(), inside.ravel())
-        single = flat.reshape(table.shape)
-        spread = single.sum(axis=0)
-    rows, columns = table.shape
-    by_rows, by_columns = _variance(single.sum(axis=1)), _variance(spread)
-    trials = float((single**2).sum())
-    variance = max(by_rows + by_columns - trials, by_rows, by_columns)
-    fewest = min(number for number in (rows, columns) if number > 1)
+    value, single, spread = _parts(*_table(scores, included), within)
+    rows, columns = single.shape
+    variance, *others = _variances(single, spread)
+    fewest = _fewest(rows, columns)
     number = value * (1 - value) / variance if variance > 0 and 0 < value < 1 else fewest
     low, high = _wilson(value, number, float(special.stdtrit(fewest - 1, 1 - level / 2)))
-    error, error_rows, error_columns, error_trials = (
-        float(v**0.5) for v in (variance, by_rows, by_columns, trials)
+    error_rows, error_columns, error_trials = (v**0.5 for v in others)
+    return ClusteredAUC(
+        value, low, high, variance**0.5, error_rows, error_columns, error_trials, rows, columns
     )
-    return ClusteredAUC(value, low, high, error, error_rows, error_columns, error_trials, rows, columns)
+
+
+@dataclass(frozen=True)
+class AUCDifference:
+    """A difference of two AUCs with its limits."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
+
+
+def auc_difference(
+    first: ArrayLike,
+    second: ArrayLike,
+    included: ArrayLike,
+    included_second: ArrayLike | None = None,
+    alpha: float = 0.05,
+    *,
+    within: bool = False,
+) -> AUCDifference:
+    """First AUC less second AUC, of tables that share their rows.
+
+    Parameters
+    ----------
+    first, second : array_like, shapes (rows, columns) and (rows, columns')
+        Scores as for `clustered_auc`.
+    included : array_like, shape of `first`
+        Of both tables: the same trials scored in two ways.
+    included_second : array_like, shape of `second`, optional
+        Of the second table, if its columns are other targets than those of the first.
+    alpha, within
+        As for `clustered_auc`.
+
+    Raises
+    ------
+    ValueError
+        As `clustered_auc`, and tables with other numbers of rows, or of other shapes without `included_second`.
+
+    Notes
+    -----
+    What a trial contributes to both AUCs, or a row, is subtracted before it is squared, so that what they share
+    drops out. Symmetric limits with the quantile of `clustered_auc`. Where no variance can be seen (both AUC 1)
+    the limits are made from those of the two AUCs by Newcombe's rule ("Interval Estimation for the Difference
+    Between Independent Proportions", 1998, method 10).
+    """
+    level = float(in_interval("alpha", alpha, 0, 1, closed="neither"))
+    one = _table(first, included)
+    two = _table(second, included if included_second is None else included_second)
+    if len(one[0]) != len(two[0]):
+        raise ValueError(f"second must have the {len(one[0])} rows of first, got {len(two[0])}")
+    value_one, single_one, spread_one = _parts(*one, within)
+    value_two, single_two, spread_two = _parts(*two, within)
+    value = value_one - value_two
+    if included_second is None:
+        single, spread = single_one - single_two, spread_one - spread_two
+    else:
+        # The columns of each table scatter about a mean of their own.
+        single, spread = np.hstack([single_one, -single_two]), np.r_[spread_one, spread_two]
+    variance = _variances(single, spread)[0]
+    if variance == 0:
+        a, b = (clustered_auc(*table, level, within=within) for table in (one, two))
+        low = value - ((a.value - a.low) ** 2 + (b.high - b.value) ** 2) ** 0.5
+        high = value + ((a.high - a.value) ** 2 + (b.value - b.low) ** 2) ** 0.5
+    else:
+        fewest = _fewest(len(single), min(single_one.shape[1], single_two.shape[1]))
+        reach = float(special.stdtrit(fewest - 1, 1 - level / 2)) * variance**0.5
+        low, high = value - reach, value + reach
+    return AUCDifference(value, max(-1.0, low), min(1.0, high))
+
+
+def _parts(table: FloatArray, inside: BoolArray, within: bool) -> tuple[float, FloatArray, FloatArray]:
+    """AUC, what each trial adds to its error, and what each column does."""
+    if not within:
+        value, flat = _contributions(table.ravel(), inside.ravel())
+        single = flat.reshape(table.shape)
+        return value, single, single.sum(axis=0)
+    both = inside.any(axis=0) & ~inside.all(axis=0)
+    if not both.any():
+        raise ValueError("included must hold trials of both kinds in a column, got none that does")
+    parts = [_contributions(*column) for column in zip(table[:, both].T, inside[:, both].T, strict=True)]
+    own = np.array([value for value, _ in parts])
+    value = float(own.mean())
+    # A column differs from the mean by more than its trials' noise.
+    return value, np.column_stack([part for _, part in parts]) / len(own), (own - value) / len(own)
+
+
+def _variances(single: FloatArray, spread: FloatArray) -> tuple[float, float, float, float]:
+    """Variance by rows and columns; then by rows, by columns and by trials alone."""
+    by_rows, by_columns, trials = _variance(single.sum(axis=1)), _variance(spread), float((single**2).sum())
+    return max(by_rows + by_columns - trials, by_rows, by_columns), by_rows, by_columns, trials
+
+
+def _fewest(rows: int, columns: int) -> int:
+    return min(number for number in (rows, columns) if number > 1)
 
 
 def _contributions(scores: FloatArray, inside: BoolArray) -> tuple[float, FloatArray]:
