@@ -109,6 +109,7 @@ def test_the_plot_shows_every_number(numbers):
             {"label": ["a", "a"], "series": ["s", "t"], "value": [1, 2], "low": [0, 2], "high": [3, 4]},
             {"x": "AUC"},
         ),
+        ("dots", {"label": ["a", "b"], "series": ["s", "exact chance"], "value": [1, 2]}, {"x": "AUC"}),
     ],
 )
 def test_every_plot_draws_and_redraws(plot, columns, labels, monkeypatch, tmp_path):
@@ -117,6 +118,21 @@ def test_every_plot_draws_and_redraws(plot, columns, labels, monkeypatch, tmp_pa
     png = (tmp_path / "figures" / "p" / "f.png").read_bytes()
     assert figures.redraw("p/f", tmp_path / "figures", "png").read_bytes() == png
     assert labels["x"] in figures.redraw("p/f", tmp_path / "figures", "svg").read_text()
+
+
+def test_a_reference_among_dots_is_an_upright_line():
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    numbers = {
+        "label": ["a", "a", "b"],
+        "series": ["s", "exact chance", "exact chance"],
+        "value": [0.7, 0.5, 0.5],
+    }
+    PLOTS["dots"](figure, pd.DataFrame(numbers), x="AUC")
+    (axis,) = figure.axes
+    drawn = {line.get_label(): list(line.get_xdata(orig=False)) for line in axis.lines}
+    assert drawn == {"exact chance": [0.5, 0.5], "s": [0.7]}
 
 
 @pytest.mark.parametrize(

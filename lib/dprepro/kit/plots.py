@@ -131,7 +131,8 @@ def dots(
     ----------
     figure : Figure
     numbers : DataFrame
-        Columns label, series, value; low and high where wanted: the ends of a bar.
+        Columns label, series, value; low and high where wanted: the ends of a bar. A series whose name starts with
+        "exact" or "claimed" is a reference: an upright grey line at its value.
     x : str
         Axis label.
     xscale : {"linear", "log"}
@@ -141,7 +142,12 @@ def dots(
     labels = list(dict.fromkeys(numbers["label"]))
     _resize(figure, 4.2, 0.9 + 0.3 * len(labels), width)
     axis = figure.subplots()
-    groups = list(numbers.groupby("series", sort=False))
+    reference = numbers["series"].str.startswith(("exact", "claimed"))
+    for name, value in (
+        numbers[reference].drop_duplicates("series")[["series", "value"]].itertuples(index=False)
+    ):
+        axis.axvline(value, label=name, color=REFERENCE["color"])
+    groups = list(numbers[~reference].groupby("series", sort=False))
     for number, ((name, part), style) in enumerate(zip(groups, itertools.cycle(CYCLE), strict=False)):
         places = np.array([labels.index(label) for label in part["label"]], dtype=float)
         if "low" in part:  # bars of different series side by side
