@@ -49,6 +49,14 @@ class Bucketing(NamedTuple):
     scores: Array
 
 
+def by_token(values: Array, found: Bucketing) -> Array:
+    """Spread a value for each bucket, shape (n, buckets), over the tokens in it: (n, V)."""
+    spread = np.empty(found.bucket.shape)
+    for line, row, bucket in zip(spread, values, found.bucket, strict=True):
+        np.take(row, bucket, out=line, mode="clip")  # "clip" writes without a copy; no bucket is out of range
+    return spread
+
+
 @dataclass(frozen=True, eq=False)
 class HybridMechanism(PromptMechanism):
     """A mechanism on the hybrid utility: Cape, and those of `reference` that differ in how they sample.
@@ -185,7 +193,7 @@ class Cape(HybridMechanism):
         place = (utility - low) / np.where(width > 0, width, 1)
         place *= self.buckets
         bucket = np.minimum(place.astype(np.int32), np.int32(self.buckets - 1))
-        flat = (bucket + np.arange(n)[:, None] * self.buckets).ravel()
+        flat = (bucket + np.arange(n, dtype=np.int32)[:, None] * np.int32(self.buckets)).ravel()
         sizes = np.bincount(flat, minlength=n * self.buckets)
         totals = np.bincount(flat, weights=utility.ravel(), minlength=n * self.buckets)
         scores = totals / np.maximum(sizes, 1)
@@ -204,7 +212,7 @@ class Cape(HybridMechanism):
     def log_channel(self, rows: ArrayLike, epsilon: float, contexts: ArrayLike | None = None) -> Array:
         """Logarithm of the exact output distribution; see `PromptMechanism`, arguments as `utilities`."""
         found = self.bucketing(rows, contexts)
-        return np.take_along_axis(self.log_token(found, epsilon), found.bucket.astype(np.int64), axis=1)
+        return by_token(self.log_token(found, epsilon), found)
 
     def draw(
         self, rows: ArrayLike, epsilon: float, rng: np.random.Generator, contexts: ArrayLike | None = None

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprepro.base.check import positive_count
-from dprepro.mechanisms.prompt.cape import Cape
+from dprepro.mechanisms.prompt.cape import Cape, by_token
 from dprepro.mechanisms.prompt.perturbation import BLOCK, Array, PromptMechanism
 from dprepro.mechanisms.prompt.vocabulary import Vocabulary
 
@@ -154,9 +154,8 @@ def bucketed_losses(
         most = found.sizes.max(axis=1)
         smallest, largest = min(smallest, int(least.min())), max(largest, int(most.max()))
         own = max(own, float((most / least).max()))
-        flat = found.bucket + np.arange(len(found.bucket), dtype=np.int32)[:, None] * mechanism.buckets
         for epsilon, column in zip(epsilons, columns, strict=True):
-            column.add(mechanism.log_token(found, epsilon).ravel()[flat], start)
+            column.add(by_token(mechanism.log_token(found, epsilon), found), start)
     k = np.concatenate(filled)
     fewest, most_filled = int(k.min()), int(k.max())
     ratio, count = float(np.log(largest / smallest)), float(np.log(most_filled / fewest))
