@@ -12,6 +12,7 @@ from dprepro.audits.synbench_printed import (
     GENERATORS,
     against_baselines,
     decline,
+    kept_utility,
     missing,
     run_deviation,
     series,
@@ -30,6 +31,21 @@ def test_counts_below_the_baselines_against_a_loop_over_the_file():
             counted[name] += row["value"] < bar
     assert (len(cells), cells["below_majority"].sum(), cells["below_random"].sum()) == (72, 24, 13)
     assert counted == {"printed": 72, "majority": 24, "random": 13}
+
+
+def test_kept_utility_of_cells_worked_by_hand():
+    kept = kept_utility(claims.load_reported("synbench", "table1")).set_index(["dataset", "generator"])
+    assert kept.loc[("HoC", "DP-Gen"), "kept"] == pytest.approx((14.7 - 9.1) / (51.0 - 9.1))
+    assert kept.loc[("MIMIC", "AUG-PE"), "kept"] == pytest.approx(
+        (60.8 - 48.8) / (64.9 - 48.8)
+    )  # random is better
+    assert kept.loc[("HoC", "AUG-PE"), "kept"] == 0  # below the guesser
+    # Nothing to lose, and a dash.
+    assert ("AsyLax", "AUG-PE") not in kept.index
+    assert ("PsyTAR", "DP-Diffusion") not in kept.index
+    assert len(kept) == 12
+    with pytest.raises(ValueError, match="epsilon must be one of"):
+        kept_utility(claims.load_reported("synbench", "table1"), 3.0)
 
 
 def test_series_keep_order_and_dashes():

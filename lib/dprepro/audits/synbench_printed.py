@@ -118,6 +118,38 @@ def against_baselines(table1: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(**{f"below_{name}": cells["value"] < cells[name] for name in BASELINES})
 
 
+def kept_utility(table1: pd.DataFrame, epsilon: float = 0.5) -> pd.DataFrame:
+    """Return what a budget leaves of the utility above that of a guesser.
+
+    Parameters
+    ----------
+    table1 : DataFrame
+    epsilon : float
+        One of the finite BUDGETS.
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, generator, guess (the better of random and majority), free (without privacy), private, kept:
+        (private - guess)/(free - guess), at least 0. Only series with a printed value at `epsilon` and with
+        something to lose, free > guess.
+
+    Raises
+    ------
+    ValueError
+        Another budget.
+    """
+    if epsilon not in BUDGETS[:-1]:
+        raise ValueError(f"epsilon must be one of {BUDGETS[:-1]}, got {epsilon!r}")
+    cells = against_baselines(table1)
+    cells = cells.assign(guess=cells[list(BASELINES)].max(axis=1))
+    wide = cells.pivot(index=["dataset", "generator", "guess"], columns="epsilon", values="value")
+    found = pd.DataFrame({"free": wide[math.inf], "private": wide[epsilon]}).dropna().reset_index()
+    found = found[found["free"] > found["guess"]].reset_index(drop=True)
+    above = (found["private"] - found["guess"]).clip(lower=0)
+    return found.assign(kept=above / (found["free"] - found["guess"]))
+
+
 class Decline(NamedTuple):
     """How far one printed mean lies above another, in printed units, and how sure that is."""
 

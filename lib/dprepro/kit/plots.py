@@ -17,6 +17,7 @@ SERIES: dict[str, dict[str, Any]] = {
     "valid": {"color": "#009E73", "marker": "^", "linestyle": ":"},
 }
 REFERENCE = {"color": "0.6", "linestyle": "-"}
+REFERENCES = ("exact", "claimed", "baseline")  # how the name of a series begins that is drawn so
 CYCLE: list[dict[str, Any]] = [
     {"color": "#0072B2", "marker": "s", "linestyle": "-"},
     {"color": "#D55E00", "marker": "v", "linestyle": "--"},
@@ -98,7 +99,7 @@ def curves(
     figure : Figure
     numbers : DataFrame
         Columns series, x, y; panel, low and high where wanted (a band where low is given). A series whose name
-        starts with "exact" or "claimed" is drawn as a reference, in grey.
+        starts with "exact", "claimed" or "baseline" is drawn as a reference, in grey.
     x, y : str
         Axis labels.
     xscale, yscale : {"linear", "log"}
@@ -109,7 +110,7 @@ def curves(
     panels = list(dict.fromkeys(numbers["panel"]))
     _resize(figure, max(3.6, 2.7 * len(panels)), 2.9, width)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    names = [name for name in dict.fromkeys(numbers["series"]) if not name.startswith(("exact", "claimed"))]
+    names = [name for name in dict.fromkeys(numbers["series"]) if not name.startswith(REFERENCES)]
     styles = dict(zip(names, itertools.cycle(CYCLE), strict=False))
     for axis, panel in zip(axes, panels, strict=True):
         for name, part in numbers[numbers["panel"] == panel].groupby("series", sort=False):
@@ -131,8 +132,8 @@ def dots(
     ----------
     figure : Figure
     numbers : DataFrame
-        Columns label, series, value; low and high where wanted: the ends of a bar. A series whose name starts with
-        "exact" or "claimed" is a reference: an upright grey line at its value.
+        Columns label, series, value; low and high where wanted: the ends of a bar. A reference, as in `curves`, is an
+        upright grey line at its value.
     x : str
         Axis label.
     xscale : {"linear", "log"}
@@ -142,7 +143,7 @@ def dots(
     labels = list(dict.fromkeys(numbers["label"]))
     _resize(figure, 4.2, 0.9 + 0.3 * len(labels), width)
     axis = figure.subplots()
-    reference = numbers["series"].str.startswith(("exact", "claimed"))
+    reference = numbers["series"].str.startswith(REFERENCES)
     for name, value in (
         numbers[reference].drop_duplicates("series")[["series", "value"]].itertuples(index=False)
     ):
