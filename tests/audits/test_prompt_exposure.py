@@ -1,0 +1,93 @@
+"""The functions of the saved results on a vocabulary of sixty words and a model that is a table."""
+
+import numpy as np
+import pytest
+
+from dprepro.audits import prompt_exposure, prompt_snippets
+from dprepro.audits.prompt_attacks import neighbour_reach
+from dprepro.audits.prompt_exposure import bayes, kept_words, loss, nearest, token_prior
+from dprepro.audits.prompt_snippets import Snippets
+from dprepro.mechanisms.prompt.vocabulary import Vocabulary
+
+WORDS = (*(f"w{i}" for i in range(58)), "the", ".")
+TEXTS = {
+    "train": Snippets(["the w1 w1 w2 .", "w3 w1", "the w2 zebra .", ". . w4"], [True, False, True, False]),
+    "test": Snippets(["the w5 w1 .", "w2 the", "the"], [True, False, True]),
+}
+
+
+class Model:
+    view = "masked"
+    vocabulary = Vocabulary(WORDS, np.random.default_rng(0).normal(size=(60, 3)))
+
+    def logits(self, cuts, texts, positions):
+        return np.random.default_rng(1).normal(size=(10, 60))[texts].astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(prompt_snippets, "context_model", Model)
+    monkeypatch.setattr(prompt_exposure, "context_model", Model)
+
+    def few(side, number=None):
+        return Snippets(*(part[:number] for part in TEXTS[side]))
+
+    monkeypatch.setattr(prompt_exposure, "snippets", few)
+
+
+RNG = np.random.default_rng(0)
+
+
+def test_the_prior_is_that_of_sensitive_train_tokens():
+    rows, prior = token_prior(3)
+    assert [WORDS[row] for row in rows] == [
+        "w1",
+        "w2",
+        "w3",
+    ]  # w3 and w4 occur once each: the lower row first
+    assert prior.tolist() == [3 / 6, 2 / 6, 1 / 6]
+
+
+@pytest.mark.parametrize("name", prompt_snippets.MECHANISMS)
+def test_nearest_adds_up_the_tokens_of_a_snippet(name):
+    found = nearest(name, RNG, sentences=3, ks=[1, 60], epsilons={name: [2.5]})
+    assert found["sensitive"] == [2, 1, 0]
+    assert found["kept"] == [2, 1, 1]
+    # Among all sixty words the original always is; the one nearest word is the output.
+    np.testing.assert_allclose(found["2.5, 60"], [2, 1, 0], atol=2e-6)
+    mechanism = prompt_snippets.pieces_mechanism(name)
+    contexts = Model().logits([], np.array([0, 0, 1]), None) if name == "Cape" else None
+    table = np.exp(mechanism.log_channel([5, 1, 2], 2.5, contexts))
+    stays = table[np.arange(3), [5, 1, 2]]
+    np.testing.assert_allclose(found["2.5, 1"], [stays[:2].sum(), stays[2], 0], atol=2e-6)
+    assert neighbour_reach(Model.vocabulary, (1,)).max() == 0
+
+
+def test_bayes_knows_more_than_chance():
+    found = bayes("randomised response, 3", RNG, prior_size=3, places=2, sentences=3)
+    stay = np.exp(3) / (np.exp(3) + 59)
+    # Named itself: the token that came out, if it is one of the three; else the most frequent.
+    other = 1 / (np.exp(3) + 59)
+    assert found["success"] == pytest.approx([stay + 57 * other / 2])
+    assert found["chance"] == 0.5
+    cape = bayes("Cape, 3", np.random.default_rng(3), prior_size=3, places=2, sentences=3)
+    assert len(cape["success"]) == 2
+    assert all(0.5 <= value <= 1 for value in cape["success"])
+
+
+def test_loss_names_the_worst_pair():
+    found = loss("SANTEXT, 2", RNG, inputs=5)
+    table = prompt_snippets.pieces_mechanism("SANTEXT").log_channel(range(60), 2.0)
+    assert found["loss"] == pytest.approx((table.max(axis=0) - table.min(axis=0)).max())
+    output, likely, unlikely = (WORDS.index(found[name]) for name in ("output", "likely", "unlikely"))
+    assert found["loss"] == pytest.approx(table[likely, output] - table[unlikely, output])
+    few = loss("InferDPT, 1", RNG, inputs=5)
+    assert WORDS.index(few["likely"]) < 5
+    assert WORDS.index(few["unlikely"]) < 5
+
+
+def test_kept_words_against_the_whole_text(monkeypatch):
+    many = Snippets(["the w1", "w2 ."] * 20, [True, False] * 20)
+    monkeypatch.setattr(prompt_exposure, "snippets", lambda side: many)
+    found = kept_words("sentiment", RNG, seen=["stop words", "none"])
+    assert found == {"texts": 40, "chance": 0.5, "text": 40, "stop words": 40, "none": 20}
