@@ -50,7 +50,7 @@ def test_the_prior_is_that_of_sensitive_train_tokens():
 
 @pytest.mark.parametrize("name", prompt_snippets.MECHANISMS)
 def test_nearest_adds_up_the_tokens_of_a_snippet(name):
-    found = nearest(name, RNG, sentences=3, ks=[1, 60], epsilons={name: [2.5]})
+    found = nearest(name, RNG, sentences=3, ks=[1, 60], epsilons=[2.5])
     assert found["sensitive"] == [2, 1, 0]
     assert found["kept"] == [2, 1, 1]
     # Among all sixty words the original always is; the one nearest word is the output.

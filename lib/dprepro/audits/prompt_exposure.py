@@ -5,7 +5,7 @@ function is that of a saved result; attacks are in `prompt_attacks`, losses in `
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ def nearest(
     *,
     sentences: int,
     ks: Sequence[int],
-    epsilons: Mapping[str, Sequence[float]],
+    epsilons: Sequence[float],
 ) -> dict[str, Any]:
     """Return one item: exact success of the nearest-neighbour attack on a mechanism.
 
@@ -41,8 +41,7 @@ def nearest(
     sentences : int
         The sensitive tokens of the first so many test snippets are attacked.
     ks : sequence of int
-    epsilons : mapping
-        For each mechanism.
+    epsilons : sequence of float
 
     Returns
     -------
@@ -60,7 +59,7 @@ def nearest(
         contexts = model.logits(cuts, where, np.concatenate([cut.sensitive for cut in cuts]))
     reach = neighbour_reach(mechanism.vocabulary, ks)
     found: dict[str, Any] = {"sensitive": counts, "kept": [int(cut.kept.sum()) for cut in cuts]}
-    for epsilon in epsilons[key]:
+    for epsilon in epsilons:
         success = nearest_success(mechanism, rows, float(epsilon), reach, contexts)
         for k, column in zip(ks, success.T, strict=True):
             expected = np.bincount(where, weights=column, minlength=len(cuts))
