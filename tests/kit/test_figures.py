@@ -120,6 +120,24 @@ def test_every_plot_draws_and_redraws(plot, columns, labels, monkeypatch, tmp_pa
     assert labels["x"] in figures.redraw("p/f", tmp_path / "figures", "svg").read_text()
 
 
+def test_words_are_ticks_and_five_panels_break_into_rows():
+    from matplotlib.figure import Figure
+
+    figure, words = Figure(), ["0.5", "4", "inf."]
+    rows = [(panel, "s", word, y) for panel in "abcde" for y, word in enumerate(words)]
+    PLOTS["curves"](figure, pd.DataFrame(rows, columns=["panel", "series", "x", "y"]), x="epsilon", y="F1")
+    figure.canvas.draw()
+    assert [label.get_text() for label in figure.axes[4].get_xticklabels()] == words
+    places = [axis.get_subplotspec() for axis in figure.axes if axis.axison]
+    assert [(place.rowspan.start, place.colspan.start) for place in places] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (1, 1),
+    ]
+
+
 def test_a_reference_among_dots_is_an_upright_line():
     from matplotlib.figure import Figure
 

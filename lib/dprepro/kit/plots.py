@@ -98,8 +98,9 @@ def curves(
     ----------
     figure : Figure
     numbers : DataFrame
-        Columns series, x, y; panel, low and high where wanted (a band where low is given). A series whose name
-        starts with "exact", "claimed" or "baseline" is drawn as a reference, in grey.
+        Columns series, x, y; panel, low and high where wanted (a band where low is given). With words for x these
+        are the ticks. A series whose name starts with "exact", "claimed" or "baseline" is drawn as a reference, in
+        grey. Panels stand in one row, five and more in rows of three.
     x, y : str
         Axis labels.
     xscale, yscale : {"linear", "log"}
@@ -108,18 +109,25 @@ def curves(
     """
     numbers = numbers if "panel" in numbers else numbers.assign(panel="")
     panels = list(dict.fromkeys(numbers["panel"]))
-    _resize(figure, max(3.6, 2.7 * len(panels)), 2.9, width)
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    across = len(panels) if len(panels) < 5 else 3
+    down = -(-len(panels) // across)
+    _resize(figure, max(3.6, 2.7 * across), 2.9 if down == 1 else 2.4 * down, width)
+    axes = figure.subplots(down, across, sharey=True, squeeze=False)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
     names = [name for name in dict.fromkeys(numbers["series"]) if not name.startswith(REFERENCES)]
     styles = dict(zip(names, itertools.cycle(CYCLE), strict=False))
-    for axis, panel in zip(axes, panels, strict=True):
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        axis.set(
+            title=panel, xlabel=x, xscale=xscale, yscale=yscale
+        )  # a scale set later would undo ticks of words
         for name, part in numbers[numbers["panel"] == panel].groupby("series", sort=False):
             style = styles.get(str(name), REFERENCE)
             axis.plot(part["x"], part["y"], label=name, markevery=max(1, len(part) // 8), **style)
             if "low" in part and part["low"].notna().any():
                 axis.fill_between(part["x"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0)
-        axis.set(title=panel, xlabel=x, xscale=xscale, yscale=yscale)
-    axes[0].set_ylabel(y)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(y)
     _legend(figure)
 
 
