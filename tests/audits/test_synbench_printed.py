@@ -34,7 +34,7 @@ def test_counts_below_the_baselines_against_a_loop_over_the_file():
 
 
 def test_kept_utility_of_cells_worked_by_hand():
-    kept = kept_utility(claims.load_reported("synbench", "table1")).set_index(["dataset", "generator"])
+    kept = kept_utility(claims.load_reported("synbench", "table1"), 0.5).set_index(["dataset", "generator"])
     assert kept.loc[("HoC", "DP-Gen"), "kept"] == pytest.approx((14.7 - 9.1) / (51.0 - 9.1))
     assert kept.loc[("MIMIC", "AUG-PE"), "kept"] == pytest.approx(
         (60.8 - 48.8) / (64.9 - 48.8)
@@ -44,6 +44,7 @@ def test_kept_utility_of_cells_worked_by_hand():
     assert ("AsyLax", "AUG-PE") not in kept.index
     assert ("PsyTAR", "DP-Diffusion") not in kept.index
     assert len(kept) == 12
+    assert len(kept_utility(claims.load_reported("synbench", "table1"), 0.5, least=4.3)) == 10
     with pytest.raises(ValueError, match="epsilon must be one of"):
         kept_utility(claims.load_reported("synbench", "table1"), 3.0)
 

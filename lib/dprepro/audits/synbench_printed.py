@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dprepro.base.check import one_of, positive_count
+from dprepro.base.check import in_interval, one_of, positive_count
 
 BUDGETS = (0.5, 1.0, 2.0, 4.0, math.inf)
 GENERATORS = ("DP-Gen", "AUG-PE", "DP-Diffusion")
@@ -31,7 +31,7 @@ _MODELS = {
     "DP-Diffusion": "a text diffusion model trained under DP (GPU)",
 }
 _COMMANDS = {
-    "table1": "dprepro.text.classifiers.FineTunedClassifier().fit(synthetic, labels).predict(real), then F1",
+    "table1": "dprepro.text.classifiers.FineTunedClassifier().fit(texts, labels).predict(real test texts), then F1",
     "mauve": "dprepro.text.fidelity.text_mauve(real, synthetic, embedder)",
     "entity": "dprepro.text.fidelity.entity_divergence(real, synthetic)",
     "length": "dprepro.text.fidelity.length_divergence(real, synthetic)",
@@ -118,7 +118,7 @@ def against_baselines(table1: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(**{f"below_{name}": cells["value"] < cells[name] for name in BASELINES})
 
 
-def kept_utility(table1: pd.DataFrame, epsilon: float = 0.5) -> pd.DataFrame:
+def kept_utility(table1: pd.DataFrame, epsilon: float, least: float = 0.0) -> pd.DataFrame:
     """Return what a budget leaves of the utility above that of a guesser.
 
     Parameters
@@ -126,18 +126,20 @@ def kept_utility(table1: pd.DataFrame, epsilon: float = 0.5) -> pd.DataFrame:
     table1 : DataFrame
     epsilon : float
         One of the finite BUDGETS.
+    least : float
+        Utility above the guesser that there must be without privacy, at least 0: a share of next to nothing is noise.
 
     Returns
     -------
     DataFrame
         Columns dataset, generator, guess (the better of random and majority), free (without privacy), private, kept:
         (private - guess)/(free - guess), at least 0. Only series with a printed value at `epsilon` and with
-        something to lose, free > guess.
+        something to lose, free - guess > `least`.
 
     Raises
     ------
     ValueError
-        Another budget.
+        Another budget, or a negative `least`.
     """
     if epsilon not in BUDGETS[:-1]:
         raise ValueError(f"epsilon must be one of {BUDGETS[:-1]}, got {epsilon!r}")
@@ -145,7 +147,8 @@ def kept_utility(table1: pd.DataFrame, epsilon: float = 0.5) -> pd.DataFrame:
     cells = cells.assign(guess=cells[list(BASELINES)].max(axis=1))
     wide = cells.pivot(index=["dataset", "generator", "guess"], columns="epsilon", values="value")
     found = pd.DataFrame({"free": wide[math.inf], "private": wide[epsilon]}).dropna().reset_index()
-    found = found[found["free"] > found["guess"]].reset_index(drop=True)
+    found = found[found["free"] - found["guess"] > float(in_interval("least", least, 0, math.inf))]
+    found = found.reset_index(drop=True)
     above = (found["private"] - found["guess"]).clip(lower=0)
     return found.assign(kept=above / (found["free"] - found["guess"]))
 
