@@ -1,0 +1,93 @@
+"""Mechanisms compared at equal exposure: estimates over sentences with 95 % intervals.
+
+A nominal epsilon means another protection for each mechanism of prompt perturbation (Cape, arXiv 2505.05922, compares
+at one nominal epsilon). Put on one axis of a measured exposure, the exact loss or the success of the best attacker,
+each mechanism is a curve of what it leaves of the text. Sentences are the units: intervals are for their mean, by the
+normal approximation, and differences of two mechanisms are taken sentence by sentence.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dprepro.base.check import finite, sample
+
+Array = NDArray[np.float64]
+Z = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
+
+
+class Estimate(NamedTuple):
+    """A value with the limits of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def mean(values: ArrayLike) -> Estimate:
+    """Mean over sentences, shape (n,), n >= 2."""
+    array = sample("values", values, minimum=2)
+    reach = Z * float(array.std(ddof=1)) / len(array) ** 0.5
+    return Estimate(float(array.mean()), float(array.mean()) - reach, float(array.mean()) + reach)
+
+
+def difference(first: ArrayLike, second: ArrayLike) -> Estimate:
+    """Mean difference of two values of the same sentences, shape (n,) each."""
+    a, b = sample("first", first, minimum=2), sample("second", second, minimum=2)
+    if a.shape != b.shape:
+        raise ValueError(f"first and second must be of the same sentences, got {len(a)} and {len(b)}")
+    return mean(a - b)
+
+
+def ratio(hits: ArrayLike, counts: ArrayLike) -> Estimate:
+    """Share of tokens hit, with sentences as the units that vary.
+
+    Parameters
+    ----------
+    hits, counts : array_like, shape (n,)
+        (Expected) hits and tokens of each sentence; n >= 2, some token.
+
+    Returns
+    -------
+    Estimate
+        Limits from the linearised variance of a ratio, cut at 0 and 1.
+    """
+    a, b = sample("hits", hits, minimum=2), sample("counts", counts, minimum=2)
+    if a.shape != b.shape or not b.sum() > 0:
+        raise ValueError(f"counts must have a positive sum and one entry for each of hits, got {b.sum():g}")
+    value = float(a.sum() / b.sum())
+    reach = Z * float(np.std(a - value * b, ddof=1)) * len(a) ** 0.5 / float(b.sum())
+    return Estimate(value, max(0.0, value - reach), min(1.0, value + reach))
+
+
+def at_exposure(exposure: float, exposures: ArrayLike, values: ArrayLike) -> Array | None:
+    """Values of each sentence at an exposure between two that a mechanism was run at, by linear interpolation.
+
+    Parameters
+    ----------
+    exposure : float
+    exposures : array_like, shape (m,)
+        Measured exposure of each run; different from each other.
+    values : array_like, shape (m, n)
+        What each run left of n sentences.
+
+    Returns
+    -------
+    array, shape (n,), or None
+        None where the mechanism was not run at smaller and at larger exposures: nothing is extrapolated.
+    """
+    places, table = sample("exposures", exposures), finite("values", values)
+    if table.ndim != 2 or len(table) != len(places) or len(np.unique(places)) != len(places):
+        raise ValueError(
+            f"values must have a row for each of {len(places)} different exposures, got shape {table.shape}"
+        )
+    order = np.argsort(places)
+    places, table = places[order], table[order]
+    if not places[0] <= exposure <= places[-1]:
+        return None
+    right = max(1, int(np.searchsorted(places, exposure)))
+    if len(places) == 1:
+        return table[0]
+    weight = (exposure - places[right - 1]) / (places[right] - places[right - 1])
+    return (1 - weight) * table[right - 1] + weight * table[right]
