@@ -33,8 +33,8 @@ _MODELS = {
 _COMMANDS = {
     "table1": "dprepro.text.classifiers.FineTunedClassifier().fit(texts, labels).predict(real test texts), then F1",
     "mauve": "dprepro.text.fidelity.text_mauve(real, synthetic, embedder)",
-    "entity": "dprepro.text.fidelity.entity_divergence(real, synthetic)",
-    "length": "dprepro.text.fidelity.length_divergence(real, synthetic)",
+    "entity": "a divergence (not said which) of dprepro.text.fidelity.entity_types(texts), real and synthetic",
+    "length": "a divergence (not said which) of the numbers of words of real and of synthetic texts",
     "table3": "Infini-gram over RedPajama marks texts, dprepro.mechanisms.synthesis.dp_gen.DPGen().fit(the others)",
     "table4": "classifiers and shadow models on both kinds of text, then dprepro.stats.tradeoff.auc(in, out)",
     "attack": "dprepro.audits.ngram_scores.attack_scores on 100 generated corpora, then dprepro.stats.tradeoff.roc",
