@@ -1,0 +1,1 @@
+"""Differentially private synthesis of text: private texts in, a synthetic corpus out."""
