@@ -106,3 +106,9 @@ def test_bad_calls(vocabulary):
 def test_word_tokenizer_cuts_and_joins():
     words = WordTokenizer()
     assert words.join(words.tokenize("It's ''Conan''!")) == "it ' s ' ' conan ' ' !"
+
+
+def test_distances_in_double_precision(vocabulary):
+    rows, table = np.array([3, 0]), vocabulary.vectors.astype(float)
+    wanted = np.linalg.norm(table[rows][:, None] - table, axis=2)
+    np.testing.assert_allclose(vocabulary.distances(rows, double=True), wanted, atol=1e-12)

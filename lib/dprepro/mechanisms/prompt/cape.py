@@ -145,8 +145,8 @@ class HybridMechanism(PromptMechanism):
         if self.distance_weight == 0:
             found = np.ones((len(inputs), len(self.vocabulary)))
         else:
-            # In double precision from here: a last bit of single precision moves some token over a bucket's edge.
-            found = self.vocabulary.distances(np.maximum(inputs, 0)).astype(np.float64)
+            # In double precision: a last bit of single precision moves some token over a bucket's edge.
+            found = self.vocabulary.distances(np.maximum(inputs, 0), double=True)
             largest = found.max(axis=1, keepdims=True)
             found *= -self.distance_weight / np.where(largest > 0, largest, 1)
             found[inputs == OUTSIDE] = -self.distance_weight

@@ -6,6 +6,9 @@ those. What of the text a logit may see is the model's `view`:
 * "masked": the text on both sides, the token itself behind [MASK];
 * "unmasked": the whole text, the token itself included, which the published formula does not rule out;
 * "left": what stands before the token, behind it only [MASK]. The causal model has no other view.
+
+The models compute in double precision here. In single precision the last bits differ from CPU to CPU, and with them
+which token is just inside a bucket of Cape.
 """
 
 from collections.abc import Iterator, Sequence
@@ -159,7 +162,8 @@ class CausalContext:
 
 def masked_context(view: str = "masked") -> MaskedContext:
     """Return the packaged masked model; errors as those of `masked_lm.masked_lm`."""
-    return MaskedContext(masked_lm(), view)
+    loaded = masked_lm()
+    return MaskedContext(MaskedLM(loaded.encoder.double(), loaded.head.double(), loaded.tokenizer), view)
 
 
 def causal_context(model: str = "smollm2-135m-instruct") -> CausalContext:
@@ -177,7 +181,7 @@ def causal_context(model: str = "smollm2-135m-instruct") -> CausalContext:
     """
     from dprepro.text.local_model import LocalModel
 
-    loaded = LocalModel(model, device="cpu")
+    loaded = LocalModel(model, device="cpu", dtype="float64")
     return CausalContext(loaded.model, loaded.tokenizer)
 
 

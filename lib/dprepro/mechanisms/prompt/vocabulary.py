@@ -179,12 +179,30 @@ class Vocabulary:
         """Squared length of each vector, shape (V,)."""
         return np.einsum("ij,ij->i", self.vectors, self.vectors)
 
-    def distances(self, rows: IntArray) -> FloatArray:
-        """Euclidean distance of some words to all words, shape (len(rows), V); exactly 0 to the word itself."""
-        found = self.vectors[rows] @ self.vectors.T
+    @cached_property
+    def _doubles(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        table = self.vectors.astype(np.float64)
+        return table, np.einsum("ij,ij->i", table, table)
+
+    def distances(self, rows: IntArray, double: bool = False) -> NDArray[Any]:
+        """Euclidean distance of some words to all words.
+
+        Parameters
+        ----------
+        rows : int array, shape (n,)
+        double : bool
+            In double precision, so that the same numbers come out on any CPU to many digits; half as fast.
+
+        Returns
+        -------
+        float32 or float64 array, shape (n, V)
+            Exactly 0 to the word itself.
+        """
+        table, squares = self._doubles if double else (self.vectors, self.squares)
+        found = table[rows] @ table.T
         found *= -2
-        found += self.squares
-        found += self.squares[rows, None]
+        found += squares
+        found += squares[rows, None]
         np.maximum(found, 0, out=found)
         np.sqrt(found, out=found)
         found[np.arange(len(rows)), rows] = 0
