@@ -1,6 +1,7 @@
 """A small repository of its own for tests of what writes files or starts processes, and workers for them."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,20 @@ import pytest
 from dprepro.base import paths
 
 GATE = "assert True"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep a module together, as loadscope does, but for the long ones whose cases have nothing in common."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            lab = re.search(r"test_labs\.py::.*\[(lab\d)", nodeid)
+            if lab:
+                return f"test_labs.py, {lab[1]}"
+            return nodeid if "test_saved_results.py" in nodeid else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
 
 
 @dataclass
