@@ -101,5 +101,15 @@ def test_canaries_begin_like_a_text_and_end_like_none():
         assert len(words) == len(own)
         assert words[: len(own) // 2] == own[: len(own) // 2]
         assert set(words) <= {word for text in texts for word in text.split()}
-    with pytest.raises(ValueError, match=r"texts must hold 3 of two words or more, got 2"):
+    with pytest.raises(ValueError, match=r"texts must hold 3 of two words or more that fit, got 2"):
         inserted_canaries(texts, 3, RNG())
+
+
+def test_a_canary_that_does_not_fit_gets_another_ending():
+    texts = [f"begin{i} with {'x' * i} end" for i in range(1, 40)]
+    canaries, sources = inserted_canaries(texts, 10, RNG(7), lambda canary: len(canary) <= 30)
+    assert max(map(len, canaries)) <= 30
+    assert all(c.split()[:2] == texts[s].split()[:2] for c, s in zip(canaries, sources, strict=True))
+    assert len({len(texts[s]) for s in sources}) > 5, "long sources are not passed over"
+    with pytest.raises(ValueError, match=r"that fit, got 0"):
+        inserted_canaries(texts, 1, RNG(8), lambda canary: False)

@@ -8,7 +8,7 @@ each subset; ``ngram_scores`` scores what it wrote.
 Everything here is a number of a text: texts, labels and models stay with the caller.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ BoolArray = NDArray[np.bool_]
 
 INCLUSIONS = ("exact", "independent")
 REFERENCES = 4  # M of the papers
+_ENDINGS = 200  # of a canary, until one fits
 _AUXILIARY_SHARE = 2 / 3  # "1:2": one private text for two auxiliary ones
 
 
@@ -186,7 +187,10 @@ def membership_design(
 
 
 def inserted_canaries(
-    texts: Sequence[str], number: int, rng: np.random.Generator
+    texts: Sequence[str],
+    number: int,
+    rng: np.random.Generator,
+    fits: Callable[[str], bool] = lambda canary: True,
 ) -> tuple[list[str], list[int]]:
     """Make canaries: the beginning of a real text, then words in no order that anybody writes.
 
@@ -196,6 +200,8 @@ def inserted_canaries(
         Real texts that are not private (the auxiliary pool).
     number : int
     rng : numpy.random.Generator
+    fits : callable
+        Whether a canary may be used; one that may not gets another ending, up to 200 times.
 
     Returns
     -------
@@ -208,7 +214,7 @@ def inserted_canaries(
     Raises
     ------
     ValueError
-        Fewer texts of two words or more than `number`.
+        Fewer texts of two words or more, with an ending that fits, than `number`.
 
     Notes
     -----
@@ -218,16 +224,22 @@ def inserted_canaries(
     """
     wanted = int(positive_count("number", number))
     rows = [text.split() for text in texts]
-    long = [place for place, row in enumerate(rows) if len(row) > 1]
-    if len(long) < wanted:
-        raise ValueError(f"texts must hold {wanted} of two words or more, got {len(long)}")
     vocabulary = sorted({word for row in rows for word in row})
-    sources = [int(place) for place in rng.choice(long, wanted, replace=False)]
-    canaries = []
-    for row in (rows[place] for place in sources):
-        kept = len(row) // 2
-        drawn = rng.integers(len(vocabulary), size=len(row) - kept)
-        canaries.append(" ".join([*row[:kept], *(vocabulary[word] for word in drawn)]))
+    canaries: list[str] = []
+    sources: list[int] = []
+    for place in rng.permutation([place for place, row in enumerate(rows) if len(row) > 1]).tolist():
+        if len(canaries) == wanted:
+            break
+        kept, length = len(rows[place]) // 2, len(rows[place])
+        for _ in range(_ENDINGS):
+            drawn = rng.integers(len(vocabulary), size=length - kept).tolist()
+            canary = " ".join([*rows[place][:kept], *(vocabulary[word] for word in drawn)])
+            if fits(canary):
+                canaries.append(canary)
+                sources.append(place)
+                break
+    if len(canaries) < wanted:
+        raise ValueError(f"texts must hold {wanted} of two words or more that fit, got {len(canaries)}")
     return canaries, sources
 
 
