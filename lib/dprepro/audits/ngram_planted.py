@@ -69,8 +69,8 @@ def planted_logprobs(
     public: Sequence[str],
     rng: np.random.Generator,
     order: int = 2,
-) -> FloatArray:
-    """Run a generator on every subset and return the log-probabilities of the targets after each corpus.
+) -> tuple[FloatArray, FloatArray]:
+    """Run a generator on every subset, and find how likely the targets are after each corpus and each reference.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def planted_logprobs(
 
     Returns
     -------
-    ndarray, shape (subsets, targets)
+    synthetic, references : ndarray, shapes (subsets, targets) and (M, targets)
         For `ngram_scores.attack_scores`. "independent" writes as many texts as a subset has on average.
     """
     average = design.private.shape[1] + len(targets) // 2
@@ -93,4 +93,9 @@ def planted_logprobs(
         planted_texts(generator, design.subset(number, texts, targets), public, average, rng)
         for number in range(len(design.included))
     )
-    return np.array([target_logprobs(corpus, targets, order) for corpus in corpora])
+    references = (design.reference(number, texts, targets) for number in range(len(design.references)))
+    synthetic, known = (
+        np.array([target_logprobs(corpus, targets, order) for corpus in part])
+        for part in (corpora, references)
+    )
+    return synthetic, known
