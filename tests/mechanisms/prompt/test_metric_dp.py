@@ -161,7 +161,9 @@ def test_the_matrix_of_all_distances_is_never_held(larger, monkeypatch):
     whole = Santext(larger).draw(range(203), 2.0, np.random.default_rng(1))
     asked, compute = [], Vocabulary.distances
     monkeypatch.setattr(
-        Vocabulary, "distances", lambda self, rows: asked.append(len(rows)) or compute(self, rows)
+        Vocabulary,
+        "distances",
+        lambda self, rows, double: asked.append(len(rows)) or compute(self, rows, double),
     )
     monkeypatch.setattr(metric_dp, "BLOCK", 2_030)
     assert Santext(larger).draw(range(203), 2.0, np.random.default_rng(1)).tolist() == whole.tolist()

@@ -105,7 +105,9 @@ def test_blocks_hold_few_rows(vocabulary, monkeypatch):
     whole = Rantext(vocabulary).draw(range(12), 4.0, np.random.default_rng(1))
     asked, compute = [], Vocabulary.distances
     monkeypatch.setattr(
-        Vocabulary, "distances", lambda self, rows: asked.append(len(rows)) or compute(self, rows)
+        Vocabulary,
+        "distances",
+        lambda self, rows, double: asked.append(len(rows)) or compute(self, rows, double),
     )
     monkeypatch.setattr(rantext, "BLOCK", 40)
     found = Rantext(vocabulary).draw(range(12), 4.0, np.random.default_rng(1))

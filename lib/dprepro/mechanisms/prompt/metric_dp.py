@@ -69,10 +69,11 @@ class Santext(PromptMechanism):
         ends = np.searchsorted(which[order], np.arange(len(inputs) + 1))
         width = max(1, BLOCK // len(self.vocabulary))
         for start in range(0, len(inputs), width):
-            scores = self._scores(inputs[start : start + width], epsilon)
-            scores -= scores.max(axis=1, keepdims=True)
+            # In double precision: the same sample on any CPU.
+            scores = self.vocabulary.distances(inputs[start : start + width], double=True)
+            scores *= -_epsilon(epsilon) / 2
             for row, line in enumerate(np.exp(scores, out=scores), start):
-                cumulative = np.cumsum(line, dtype=np.float64)
+                cumulative = line.cumsum()
                 places = order[ends[row] : ends[row + 1]]
                 found[places] = np.searchsorted(cumulative, level[places] * cumulative[-1], side="right")
         return found
@@ -256,7 +257,8 @@ def disjoint_groups(vocabulary: Vocabulary, k: int) -> IntArray:
     Returns the number of the group of each word, shape (V,).
     """
     number = np.full(len(vocabulary), -1)
-    vectors, squares = vocabulary.vectors, vocabulary.squares
+    vectors = vocabulary.vectors.astype(np.float64)  # a last bit less and a word would change its group
+    squares = np.einsum("ij,ij->i", vectors, vectors)
     groups = 0
     while len(left := np.flatnonzero(number < 0)):
         seeds = left[:SEEDS]

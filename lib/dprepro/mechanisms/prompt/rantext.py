@@ -87,13 +87,14 @@ class Rantext(PromptMechanism):
             inputs = wanted[start : start + width]
             radii = np.linalg.norm(rng.laplace(0, scales, (len(inputs), len(scales))), axis=1)
             level = rng.random(len(inputs))
-            weight = self.vocabulary.distances(inputs)
+            # In double precision: the same sample on any CPU.
+            weight = self.vocabulary.distances(inputs, double=True)
             outside = weight >= radii[:, None]
-            weight *= (-epsilon / 2 / radii)[:, None].astype(np.float32)
+            weight *= (-epsilon / 2 / radii)[:, None]
             np.exp(weight, out=weight)
             weight[outside] = 0
             for row, line in enumerate(weight):
-                cumulative = np.cumsum(line, dtype=np.float64)
+                cumulative = line.cumsum()
                 # The word itself is at distance 0, so there always is a candidate.
                 found[start + row] = np.searchsorted(cumulative, level[row] * cumulative[-1], side="right")
         return found
