@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from dprepro.base.check import finite, in_interval
 
@@ -135,7 +135,7 @@ def _tail(square: float, n: int) -> float:
     for k in range(1, n):
         levels = np.convolve(levels, [k, 1.0])
     levels /= math.factorial(n)
-    return float(sum(levels[j] * stats.chi2.sf(square, n - j) for j in range(1, n)))
+    return float(sum(levels[j] * special.chdtrc(n - j, square) for j in range(1, n)))
 
 
 def _s(values: Sequence[float] | FloatArray) -> int:
