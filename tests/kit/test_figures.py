@@ -138,6 +138,32 @@ def test_words_are_ticks_and_five_panels_break_into_rows():
     ]
 
 
+def test_sentences_show_each_word_in_the_colour_of_its_fate(monkeypatch, tmp_path):
+    from matplotlib.figure import Figure
+
+    numbers = pd.DataFrame(
+        {
+            "panel": ["m"] * 32,
+            "label": ["e = 1"] * 16 + ["e = 6"] * 16,
+            "word": ["a", "$good$", "film"] + ["電影", *["longword"] * 12] + ["b"] * 16,
+            "state": ["kept", "unchanged", "replaced", *["replaced"] * 13, *["kept"] * 16],
+        }
+    )
+    figure = Figure()
+    PLOTS["sentences"](figure, numbers)
+    (axis,) = figure.axes
+    drawn = {text.get_text(): text for text in axis.texts}
+    assert [drawn[name].get_color() for name in ("a", "$good$", "film")] == ["0.6", "black", "#D55E00"]
+    assert "\u25a1\u25a1" in drawn
+    assert drawn["a"].get_position()[1] == drawn["film"].get_position()[1]
+    lines = {text.get_position()[1] for text in axis.texts if text.get_text() == "longword"}
+    assert len(lines) == 2  # broken between words
+    monkeypatch.setenv("DPREPRO_OUT", str(tmp_path))
+    figures.save("p/s", numbers, "sentences")
+    png = (tmp_path / "figures" / "p" / "s.png").read_bytes()
+    assert figures.redraw("p/s", tmp_path / "figures", "png").read_bytes() == png
+
+
 def test_a_reference_among_dots_is_an_upright_line():
     from matplotlib.figure import Figure
 

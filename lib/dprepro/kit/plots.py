@@ -169,6 +169,44 @@ def dots(
     _legend(figure)
 
 
+def sentences(figure: Figure, numbers: pd.DataFrame, *, width: float | None = None) -> None:
+    """Sentences word by word, one below the other, coloured by what became of each word.
+
+    Parameters
+    ----------
+    figure : Figure
+    numbers : DataFrame
+        Columns panel, label (of the sentence), word, state; a row a word, in order. The words "unchanged" come in
+        black, "replaced" in colour, others in grey. Letters that the font may lack are drawn as a box.
+    width
+        As in `audited_against_claimed`.
+    """
+    across, margin, line, places = 84, 9, 0.0, []
+    colours = {"unchanged": "black", "replaced": CYCLE[1]["color"]}
+    for panel, block in numbers.groupby("panel", sort=False):
+        places.append((0.0, line, str(panel), "black", "bold"))
+        for label, words in block.groupby("label", sort=False):
+            line, column = line + 1.1, float(margin)
+            places.append((0.0, line, str(label), "0.5", "normal"))
+            for word, state in zip(words["word"].astype(str), words["state"], strict=True):
+                shown = "".join(letter if ord(letter) < 0x0590 else "\u25a1" for letter in word)
+                if column + len(shown) > across and column > margin:
+                    line, column = line + 1, float(margin)
+                places.append((column, line, shown, colours.get(str(state), "0.6"), "normal"))
+                column += len(shown) + 1
+        line += 1.6
+    natural = 7.0
+    _resize(figure, natural, 0.16 * line, width)
+    axis = figure.subplots()
+    axis.set(xlim=(0, across), ylim=(line - 0.6, -0.8))
+    axis.set_axis_off()
+    # In a typewriter face a letter is .602 of the font's size wide, so places are known without drawing.
+    size = figure.get_size_inches()[0] * 72 / (across * 0.602) * 0.97
+    for column, row, text, colour, weight in places:
+        style: dict[str, Any] = {"color": colour, "weight": weight, "fontsize": size, "family": "monospace"}
+        axis.text(column, row, text, parse_math=False, va="center", **style)
+
+
 def _resize(figure: Figure, natural_width: float, height: float, width: float | None) -> None:
     # A narrower page keeps the proportions, but no flatter than 0.55: text does not shrink with it.
     width = width or natural_width
@@ -188,4 +226,5 @@ PLOTS: dict[str, Callable[..., None]] = {
     "audited_against_claimed": audited_against_claimed,
     "curves": curves,
     "dots": dots,
+    "sentences": sentences,
 }
