@@ -182,6 +182,35 @@ def test_bad_arguments_are_one_line(arguments, message, capsys):
     assert re.search(message, error), error
 
 
+def test_the_first_word_rebuilds_what_is_missing_after_what_it_reads(monkeypatch, capsys):
+    from dprepro.base import results
+
+    reads = {
+        "toy_a": ("results/toy_z.json",),
+        "toy_b": (),
+        "toy_c": (),
+        "toy_z": ("films.csv",),
+        "toys_d": (),
+    }
+    errors = {"toy_a": FileNotFoundError("missing"), "toy_b": ValueError("does not fit any more")}
+    rebuilt = []
+
+    def load(name):
+        if name in errors and name not in rebuilt:
+            raise errors[name]
+
+    monkeypatch.setattr(results, "names", lambda: sorted(reads))
+    monkeypatch.setattr(results, "recipe", lambda name: SimpleNamespace(data=reads[name]))
+    monkeypatch.setattr(results, "load", load)
+    monkeypatch.setattr(results, "rebuild", lambda name, jobs: rebuilt.append(name))
+    assert cli.main(["rebuild", "toy"]) == 0
+    assert rebuilt == ["toy_b", "toy_a"]
+    assert capsys.readouterr().out == "toy_c: nothing to do\ntoy_z: nothing to do\n"
+    assert cli.main(["rebuild", "toy"]) == 0  # again: all is there
+    assert cli.main(["rebuild", "toy_c"]) == 0  # a whole name: made again in any case
+    assert rebuilt == ["toy_b", "toy_a", "toy_c"]
+
+
 @pytest.mark.parametrize("arguments", [[], ["runn"], ["run", "--profile", "huge"]])
 def test_unknown_commands_and_choices(arguments, capsys):
     with pytest.raises(SystemExit, match="2"):

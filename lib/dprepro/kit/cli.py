@@ -170,7 +170,9 @@ def _parser() -> argparse.ArgumentParser:
     fetch = add("fetch", commands.fetch)
     fetch.add_argument("names", nargs="*", metavar="NAME", help="default: all there is")
     rebuild = add("rebuild", commands.rebuild)
-    rebuild.add_argument("name")
+    rebuild.add_argument(
+        "name", help="as `dprepro list` prints it, or the first word of several, such as synbench"
+    )
     rebuild.add_argument("--jobs", type=int, help="worker processes (default: one a core)")
     figure = add("figure", commands.figure)
     figure.add_argument("name")

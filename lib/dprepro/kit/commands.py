@@ -113,14 +113,26 @@ def list_names(options: argparse.Namespace) -> None:
 
 
 def rebuild(options: argparse.Namespace) -> None:
-    """Compute a saved result again."""
+    """Compute a saved result again, or by the first word of their names those that are missing or out of date."""
     from dprepro.base import results
     from dprepro.text import pretrained
 
+    names = results.names()
+    group = [name for name in names if name.startswith(f"{options.name}_")]
     if options.name in pretrained.names():
         pretrained.rebuild(options.name)
-    else:
+    elif options.name in names or not group:
         results.rebuild(options.name, jobs=options.jobs)
+    else:
+        # Those that read other saved results come last.
+        for name in sorted(
+            group, key=lambda name: any("results/" in read for read in results.recipe(name).data)
+        ):
+            try:
+                results.load(name)
+                print(f"{name}: nothing to do")
+            except (ValueError, OSError):
+                results.rebuild(name, jobs=options.jobs)
 
 
 def fetch(options: argparse.Namespace) -> None:
