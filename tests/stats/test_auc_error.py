@@ -53,6 +53,10 @@ def test_distinguishable_from():
         z = abs(area - 0.5) / np.sqrt((2 * np.array([n - 1, n]) + 1) / (12 * np.array([n - 1, n]) ** 2))
         assert z[0] < 1.959964 <= z[1] + 1e-9
     assert distinguishable_from(0.5, 0.05) is None
+    # A level below the spacing of floats at 1.
+    n = distinguishable_from(0.6, 2e-17)
+    z = 0.1 / np.sqrt((2 * np.array([n - 1, n]) + 1) / (12 * np.array([n - 1, n]) ** 2))
+    assert z[0] < stats.norm.isf(1e-17) <= z[1]
 
 
 @pytest.mark.parametrize(

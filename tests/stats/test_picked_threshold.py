@@ -83,6 +83,12 @@ def test_bad_input():
         least_epsilons(-1.0, 10, 10, RANGE, 10, rng)
     with pytest.raises(ValueError, match="runs must be"):
         least_epsilons(1.0, 10, 10, RANGE, 0, rng)
+    for ends in ((0.2, 0.1), 0.1, (0.1, 0.15, 0.2)):
+        with pytest.raises(ValueError, match="fpr_range must be two ends"):
+            least_epsilons(1.0, 10, 10, ends, 10, rng)
+    for least in (1.0, "a", None, [], np.full(40, np.nan)):
+        with pytest.raises(ValueError, match="least must be"):
+            picked_bound(least, 0.05)
     with pytest.raises(ValueError, match="at least 19 entries"):
         picked_bound(np.ones(18), 0.05)
     assert picked_bound(np.arange(19.0), 0.05) == 0.0

@@ -76,8 +76,9 @@ def test_bad_series(values):
 
 
 def test_other_bad_input():
-    with pytest.raises(ValueError, match="at least one series"):
-        trend([])
+    for series in ([], None, 1.0, (values for values in ([1, 2],))):
+        with pytest.raises(ValueError, match="series must be a sequence of at least one series"):
+            trend(series)
     with pytest.raises(ValueError, match="sd must be"):
         fall_p_value([1, 2], 0.0)
     with pytest.raises(ValueError, match="alpha must be"):

@@ -46,6 +46,8 @@ def test_an_attack_without_an_error_has_a_closed_form():
         a = alpha ** (1 / (n + m))
         assert epsilon_two_sample(n, n, 0, m, 0.0, alpha) == pytest.approx(np.log(a / (1 - a)), abs=3e-3)
     assert epsilon_two_sample(1, 1, 0, 1, 0.0, 0.5) == pytest.approx(np.log(1 + np.sqrt(2)), abs=2e-3)
+    a = 1e-20 ** (1 / 200)  # a level below the spacing of floats at 1
+    assert epsilon_two_sample(100, 100, 0, 100, 0.0, 1e-20) == pytest.approx(np.log(a / (1 - a)), abs=1e-2)
 
 
 def test_the_level_is_kept_at_every_pair_of_rates_on_the_edge():

@@ -96,7 +96,7 @@ def distinguishable_from(auc: float, alpha: float) -> int | None:
         If an argument lies outside its domain.
     """
     square = (float(in_interval("auc", auc, 0, 1)) - 0.5) ** 2
-    z = float(special.ndtri(1 - float(in_interval("alpha", alpha, 0, 1, closed="neither")) / 2))
+    z = -float(special.ndtri(float(in_interval("alpha", alpha, 0, 1, closed="neither")) / 2))
     if square == 0:
         return None
     # square >= z^2 (2n + 1)/(12 n^2), a quadratic in n.

@@ -13,9 +13,9 @@ the least epsilon at which the printed estimate would have come out, for all eps
 """
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from dprepro.base.check import in_interval, positive_count
+from dprepro.base.check import in_interval, positive_count, sample
 from dprepro.stats.tradeoff import epsilon_kairouz
 from dprepro.stats.two_sample import largest_tpr
 
@@ -64,7 +64,10 @@ def least_epsilons(
     estimate = float(in_interval("estimate", estimate, 0, 700))
     n, m, runs = int(positive_count("n", n)), int(positive_count("m", m)), int(positive_count("runs", runs))
     delta = float(in_interval("delta", delta, 0, 1, closed="left"))
-    low, high = in_interval("fpr_range", fpr_range, 0, 1)
+    ends = in_interval("fpr_range", fpr_range, 0, 1)
+    if ends.shape != (2,) or ends[0] > ends[1]:
+        raise ValueError(f"fpr_range must be two ends (low, high) in rising order, got {fpr_range!r}")
+    low, high = ends
     # Rounding must neither lose a rate at an end of the range nor ask for one true positive more.
     allowed = np.arange(np.ceil(low * m - 1e-9), np.floor(high * m + 1e-9) + 1).astype(np.int64)
     if not allowed.size:
@@ -81,12 +84,12 @@ def least_epsilons(
     return np.concatenate(found)
 
 
-def picked_bound(least: FloatArray, alpha: float) -> float:
+def picked_bound(least: ArrayLike, alpha: float) -> float:
     """Lower bound on epsilon at confidence 1 - alpha that allows for the choice of the threshold.
 
     Parameters
     ----------
-    least : ndarray, shape (runs,)
+    least : array_like, shape (runs,)
         From `least_epsilons`.
     alpha : float
         In (0, 1); (runs + 1) alpha must be at least 1.
@@ -99,12 +102,13 @@ def picked_bound(least: FloatArray, alpha: float) -> float:
     Raises
     ------
     ValueError
-        If alpha lies outside its domain or there are too few draws for it.
+        If alpha lies outside its domain, there are too few draws for it, or they are no row of numbers free of NaN.
     """
+    drawn = sample("least", least)
     alpha = float(in_interval("alpha", alpha, 0, 1, closed="neither"))
-    rank = int((least.size + 1) * alpha + 1e-9)
+    rank = int((drawn.size + 1) * alpha + 1e-9)
     if rank < 1:
         raise ValueError(
-            f"least must have at least {int(np.ceil(1 / alpha)) - 1} entries for this alpha, got {least.size}"
+            f"least must have at least {int(np.ceil(1 / alpha)) - 1} entries for this alpha, got {drawn.size}"
         )
-    return float(np.sort(least)[rank - 1])
+    return float(np.sort(drawn)[rank - 1])

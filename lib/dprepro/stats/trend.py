@@ -52,8 +52,8 @@ def trend(series: Sequence[ArrayLike]) -> Trend:
     ValueError
         No series, or one that is too short, too long or not finite.
     """
-    if not len(series):
-        raise ValueError("series must hold at least one series, got none")
+    if not isinstance(series, Sequence | np.ndarray) or not len(series):
+        raise ValueError(f"series must be a sequence of at least one series, got {series!r:.80}")
     s, pairs, law = 0, 0, {0: 1.0}
     for values in series:
         array = _short("series", values)

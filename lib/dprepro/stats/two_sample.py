@@ -164,8 +164,9 @@ def epsilon_two_sample(x: int, n: int, y: int, m: int, delta: float, alpha: floa
     delta, alpha = _levels(delta, alpha)
     if p_value(x, n, y, m, 0.0, delta) > alpha:
         return 0.0
-    # No rate of n trials is known to be beyond these, so that an attack without an error has a finite estimate.
-    tpr, fpr = min(x / n, 1 - alpha / n / 10), max(y / m, alpha / m / 10)
+    # No rate of n trials is known to be beyond these, so that an attack without an error has a finite estimate; nor
+    # can the difference from 1 be smaller in a float.
+    tpr, fpr = min(x / n, 1 - max(alpha / n / 10, 1e-15)), max(y / m, alpha / m / 10, 1e-15)
     estimate = float(epsilon_kairouz(tpr, fpr, delta))
     tries = np.r_[np.linspace(0, estimate, _STEPS + 1), estimate + 5]
     # Outcomes enter and leave the set of extreme ones as epsilon moves, so the p-value rises with small steps back:
