@@ -32,6 +32,22 @@ def test_one_corpus_alone_is_the_audit_with_one_run():
     assert found.epsilon_low == found.bounds.by_subset
 
 
+def test_what_half_of_the_corpora_show():
+    """At alpha/2 each: twenty of forty reach it, and it exceeds the truth hardly ever, whatever a subset shares."""
+    scores, inside = table(effect=2.0)
+    calibrated = scores - scores.mean(axis=0)
+    found = membership_audit(calibrated, inside, 1e-5)
+    each = [one_run_audit(*row, 1e-5, 0.025).epsilon_low for row in zip(calibrated, inside, strict=True)]
+    assert sum(value >= found.half_of_runs for value in each) >= 20
+    assert sum(value > found.half_of_runs for value in each) < 20
+    rng, keep, over = RNG(8), np.e / (1 + np.e), 0
+    for _ in range(20):
+        inside = half_and_half(10, 40, rng)
+        answers = np.where(rng.random((10, 1)) < keep, inside, ~inside) + 0.1 * rng.random(inside.shape)
+        over += membership_audit(answers, inside, 0.0).half_of_runs > 1
+    assert over <= 5, "one in twenty by chance; more than five of 20 once in 3,000 times"
+
+
 def test_independent_coins_allow_one_audit_of_all_corpora():
     scores, inside = table("independent")
     found = membership_audit(scores, inside, 1e-5, kind="independent")
