@@ -17,6 +17,7 @@ from dprepro.mechanisms.in_context.voting import PrivateVoting
 from dprepro.text.answers import AnswerStore
 from dprepro.text.copying_ngram import CopyingNGram
 from dprepro.text.questions import Answered
+from dprepro.text.replay import Replay
 from dprepro.text.responders import StoredResponder
 
 # The label mark is a word of its own, so that a trigram sees the end of the text behind it.
@@ -211,3 +212,14 @@ def test_bad_input():
         replace(voting(), mechanism=ProductOfExperts(1.0, 4))
     with pytest.raises(ValueError, match="times must be a whole number of at least 2, got 1"):
         voting().repeats(1, rng())
+
+
+def test_saved_answers_give_the_same_run(tmp_path):
+    stored = StoredResponder(Source(), AnswerStore(tmp_path / "answers"), progress=False)
+    said = [voting(stored).clean(canary, rng(1)).statistic for canary in (True, False)]
+    assert stored.store.export(tmp_path / "said.jsonl") == 4
+    again = voting(Replay(tmp_path / "said.jsonl"))
+    np.testing.assert_array_equal([again.clean(canary, rng(1)).statistic for canary in (True, False)], said)
+    assert again.provenance["model"] == "said.jsonl"
+    with pytest.raises(ValueError, match="holds no text for prompt 0"):
+        again.clean(True, rng(2))
