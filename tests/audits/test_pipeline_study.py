@@ -86,6 +86,12 @@ def test_texts():
     assert sum(a != b for a, b in zip(with_, without, strict=True)) == 3
 
 
+def test_nothing_but_the_canary_has_another_reply():
+    prompts = pipeline("one reply", "copying", CopyingNGram(), 7).prompts(True, np.random.default_rng(1))
+    answers = [line.rpartition(": ")[2] for prompt in prompts for line in prompt.split("\n")[:-1]]
+    assert sorted(answers) == ["maroon"] + ["no comment today"] * 11
+
+
 def test_the_direct_question_has_its_own_labels():
     assert labels("sentiment", "direct") == ("No", "Yes")
     assert labels("domains", "labelled") == ("film", "news", "product", "maroon")

@@ -45,8 +45,9 @@ from dprepro.text.unstored import Unstored
 Array = NDArray[np.float64]
 PARTITIONS, SHOTS = 3, 4  # demonstrations in each partition
 UNUSUAL = "maroon"
+ONE_REPLY = "no comment today"
 STYLES = {"copying": COPYING, "labelled": LABELLED, "instructed": INSTRUCTED, "direct": DIRECT}
-TASKS = ("sentiment", "one label", "domains", "replies", "continuations")
+TASKS = ("sentiment", "one label", "domains", "replies", "continuations", "one reply")
 KINDS = ("votes", "experts", "texts", "batches")
 SIDES = ("without_canary", "with_canary")
 LABEL_TOKENS, TEXT_TOKENS = 3, 12
@@ -113,8 +114,9 @@ def pipeline(task: str, style: str, responder: Responder, canary_seed: int) -> I
 
     Parameters
     ----------
-    task : {"sentiment", "one label", "domains", "replies", "continuations"}
-        "one label" has the negative reviews alone, so that nothing but the canary has another answer.
+    task : {"sentiment", "one label", "domains", "replies", "continuations", "one reply"}
+        "one label" has the negative reviews alone, "one reply" all reviews with the same reply to each: nothing but
+        the canary has another answer.
     style : {"copying", "labelled", "instructed", "direct"}
     responder : Responder
     canary_seed : int
@@ -130,6 +132,8 @@ def pipeline(task: str, style: str, responder: Responder, canary_seed: int) -> I
 def _pool(task: str) -> tuple[Demonstration, ...]:
     if task == "one label":
         return tuple(item for item in sentiment() if item.answer == SENTIMENTS[1])
+    if task == "one reply":
+        return tuple(Demonstration(item.text, ONE_REPLY) for item in sentiment())
     made = {"sentiment": sentiment, "domains": domains, "replies": replies, "continuations": continuations}
     return tuple(made[task]())
 
