@@ -104,7 +104,7 @@ def test_the_direct_question_has_its_own_labels():
 def test_batches(monkeypatch, wobble, within):
     monkeypatch.setattr(pipeline_study, "LocalModel", lambda **options: Source(**options, wobble=wobble))
     found = block("batches, sentiment, copying, 0", runs=2)
-    prompts = 2 * (PARTITIONS + 1)
+    prompts = PARTITIONS + 1
     assert found == {
         "prompts": prompts,
         "same_text_again": prompts,

@@ -65,7 +65,7 @@ def report(key: str, rng: np.random.Generator, runs: int, canary_seed: int) -> d
     rng : numpy.random.Generator
         Draws demonstrations and partitions.
     runs : int
-        In the block.
+        In the block; "batches" takes the prompts of one run.
     canary_seed : int
         Of the canary's nonsense words: the same canary in all blocks.
 
@@ -90,9 +90,7 @@ def report(key: str, rng: np.random.Generator, runs: int, canary_seed: int) -> d
     )
     if kind == "batches":
         asked = pipeline(task, style, Unstored(source), canary_seed)
-        prompts = [
-            prompt for _, canary, stream in _sides(rng, runs) for prompt in asked.prompts(canary, stream)
-        ]
+        prompts = [prompt for _, canary, stream in _sides(rng, 1) for prompt in asked.prompts(canary, stream)]
         return _batches(list(dict.fromkeys(prompts)), Votes(labels(task, style)), source)
     with TemporaryDirectory() as folder:  # the two sides share prompts; each is asked once
         stored = StoredResponder(source, AnswerStore(folder), progress=False)
