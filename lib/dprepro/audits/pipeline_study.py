@@ -51,7 +51,7 @@ TASKS = ("sentiment", "one label", "domains", "replies", "continuations", "one r
 KINDS = ("votes", "experts", "texts", "batches")
 SIDES = ("without_canary", "with_canary")
 LABEL_TOKENS, TEXT_TOKENS = 3, 12
-BATCH_SIZES = (1, 2, 5)
+BATCH_SIZES = (1, 2, 3)
 TOLERANCE = 1e-3  # of a log-probability
 
 
