@@ -1,7 +1,8 @@
 """The command line: ``dprepro COMMAND`` or ``python -m dprepro COMMAND``.
 
 Commands that a Makefile target calls (reproduce, test, lab, lab-release, lab-grade, notebooks, figures, bench, clean)
-and the finer ones (run, ledger, monitor, audit-card, list, rebuild, figure, table). What each does is in commands.py.
+and the finer ones (run, ledger, diff, monitor, audit-card, list, rebuild, figure, table). What each does is in
+commands.py.
 """
 
 import argparse
@@ -81,8 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 if all went well, 1 if something failed, 2 for arguments that make no sense, 3 for an alarm of ``monitor``
-        or a claim that ``audit-card`` finds not complete, 130 after Ctrl-C, 141 if whoever reads the output has left.
+        0 if all went well, 1 if something failed or ``diff`` finds more than chance at work, 2 for arguments that
+        make no sense, 3 for an alarm of ``monitor`` or a claim that ``audit-card`` finds not complete, 130 after
+        Ctrl-C, 141 if whoever reads the output has left.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -165,6 +167,10 @@ def _parser() -> argparse.ArgumentParser:
     card.add_argument("claim", nargs="?", metavar="CLAIM", help="TOML file")
     card.add_argument("--output", default="outputs/dp-audit.md", metavar="FILE", help="default: %(default)s")
     card.add_argument("--template", action="store_true", help="print a claim file to fill in")
+
+    diff = add("diff", commands.diff)
+    for name in ("run_a", "run_b"):
+        diff.add_argument(name, type=Path, metavar=name.upper(), help="build folder, or its ledger.csv")
 
     add("list", commands.list_names)
     fetch = add("fetch", commands.fetch)

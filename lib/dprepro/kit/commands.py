@@ -58,6 +58,15 @@ def ledger(options: argparse.Namespace) -> None:
     _warn_before_first_run()
 
 
+def diff(options: argparse.Namespace) -> int:
+    """Which numbers moved between two runs; exit status 1 if more than chance moved one."""
+    from dprepro.kit import moved
+
+    found = moved.moves(moved.read_run(options.run_a), moved.read_run(options.run_b))
+    print(moved.moves_text(found))
+    return 1 if found.matters else 0
+
+
 def monitor(options: argparse.Namespace) -> int:
     """Watch a privacy claim over time, from counts in a CSV file or a stream."""
     from dprepro.audits.monitor_follow import follow
