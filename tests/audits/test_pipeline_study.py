@@ -131,3 +131,17 @@ def test_bad_keys(key, message):
 def test_bad_number_of_runs():
     with pytest.raises(ValueError, match="runs must be a whole number of at least 1, got 0"):
         block("votes, sentiment, copying, 0", runs=0)
+
+
+def test_the_packaged_model_copies_the_canary(monkeypatch):
+    """The one test that runs the model: a run of product of experts, four prompts."""
+    from dprepro.text.local_model import LocalModel
+
+    monkeypatch.setattr(pipeline_study, "LocalModel", LocalModel)
+    found = block("experts, one label, copying, 0", runs=1)
+    mechanism = ProductOfExperts(1.0, PARTITIONS)
+    without, with_ = (
+        mechanism.utilities(np.reshape(found[side], (1, PARTITIONS, 3)))[0] for side in pipeline_study.SIDES
+    )
+    assert mechanism.separation(with_, without) > 0.9
+    assert (np.argmax(with_ - without), np.argmin(with_ - without)) == (2, 1)  # from "negative" to "maroon"
