@@ -70,6 +70,16 @@ def test_what_a_perfect_attack_shows():
     assert 0.8 < found.worst_target < found.by_target.max()
 
 
+def test_the_threshold_is_one_that_few_subsets_can_test():
+    """Half of the hits lie beyond every miss; twenty subsets show more where both rates are moderate."""
+    rng = RNG(8)
+    inside = half_and_half(40, 60, rng)
+    scores = rng.normal(size=inside.shape) + np.where(rng.random(inside.shape) < 0.4, 8.0, 2.0) * inside
+    found = epsilon_bounds(scores, inside, 0.0)
+    assert 0 < found.threshold < 2.5
+    assert found.by_subset > 0.4
+
+
 def test_the_bound_of_a_target_is_the_common_one_on_its_column():
     rng = RNG(3)
     inside = half_and_half(40, 12, rng)

@@ -129,7 +129,8 @@ class EpsilonBounds:
     Attributes
     ----------
     threshold : float
-        Chosen on the first half of the subsets, all targets together; "in" iff score >= threshold.
+        Of the bounds by subset and by target: chosen on the first half of the subsets, all targets together.
+        "in" iff score >= threshold.
     subsets : int
         Tested: the other half.
     by_subset : float
@@ -196,27 +197,37 @@ def epsilon_bounds(
     for name, part in (("first", chosen_in), ("second", inside)):
         if part.all() or not part.any():
             raise ValueError(f"included must hold trials of both kinds in the {name} half of the subsets")
+    cut = _threshold(chosen, chosen_in, slack, np.log(4 / level) / len(table))
+    hit = table >= cut
+    # The usual count prefers thresholds far out, where thousands of trials speak.
     strict = level / np.sqrt(min(chosen_in.sum(), (~chosen_in).sum()))
-    best = best_rates(chosen[chosen_in], chosen[~chosen_in], strict, conversion="kairouz", delta=slack)
-    hit = table >= best.threshold
+    far_out = best_rates(
+        chosen[chosen_in], chosen[~chosen_in], strict, conversion="kairouz", delta=slack
+    ).threshold
 
-    def bound(columns: slice, share: float) -> float:
+    def bound(columns: slice, share: float, threshold: float) -> float:
         part, kind = table[:, columns], inside[:, columns]
         if kind.all() or not kind.any():
             return 0.0
-        return float(epsilon_lower_bound(part[kind], part[~kind], slack, share, best.threshold, "kairouz"))
+        return float(epsilon_lower_bound(part[kind], part[~kind], slack, share, threshold, "kairouz"))
 
     targets = [slice(place, place + 1) for place in range(table.shape[1])]
-    each = np.array([bound(column, level) for column in targets])
     tpr_low, tnr_low = (_mean_low(right, level) for right in (hit & inside, ~hit & ~inside))
     return EpsilonBounds(
-        best.threshold,
+        cut,
         len(table),
         float(epsilon_kairouz(tpr_low, 1 - tnr_low, slack)),
-        bound(slice(None), level),
-        each,
-        max(bound(column, level / len(targets)) for column in targets),
+        bound(slice(None), level, far_out),
+        np.array([bound(column, level, cut) for column in targets]),
+        max(bound(column, level / len(targets), cut) for column in targets),
     )
+
+
+def _threshold(scores: FloatArray, inside: BoolArray, delta: float, radius: float) -> float:
+    """Threshold with the largest epsilon after both rates are moved by what their limits will cost."""
+    cuts, tpr, fpr = roc(scores[inside], scores[~inside])
+    found = epsilon_kairouz(np.maximum(0, tpr - radius), np.minimum(1, fpr + radius), delta)
+    return float(cuts[1:][found[1:].argmax()])
 
 
 def _mean_low(right: BoolArray, alpha: float) -> float:
