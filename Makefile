@@ -2,8 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DPREPRO = PYTHONPATH=lib $(PYTHON) -m dprepro
 
-.PHONY: reproduce test lab notebooks figures bench clean vectors lab-release lab-grade
-reproduce test lab notebooks figures bench clean:
+.PHONY: reproduce test lab notebooks figures site bench clean vectors lab-release lab-grade
+reproduce test lab notebooks figures site bench clean:
 	@$(DPREPRO) $@
 
 # ROSTER, LAB and JOBS may be left out.

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from dprepro.kit import batch, claims, cli, commands, ledger, refresh
+from dprepro.base.paths import build_dir
+from dprepro.kit import batch, claims, cli, commands, ledger, refresh, site
 
 
 @pytest.fixture
@@ -26,6 +27,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(refresh, "collect_figures", record("figures"))
     monkeypatch.setattr(refresh, "stored_outputs", record("stored"))
     monkeypatch.setattr(refresh, "readme_headline", record("readme"))
+    monkeypatch.setattr(site, "build", record("site", build_dir() / "site" / "index.html"))
     monkeypatch.setattr(commands.subprocess, "call", record("process", 0))
     return SimpleNamespace(found=found, summary=summary, names=lambda: [name for name, *_ in found])
 
@@ -44,10 +46,17 @@ def test_a_failed_notebook_is_an_exit_status(calls):
 
 def test_reproduce_runs_gathers_draws_and_prints(calls, capsys):
     assert cli.main(["reproduce"]) == 0
-    assert calls.names() == ["run", "gather", "figures"]
+    assert calls.names() == ["run", "gather", "figures", "site"]
     printed = capsys.readouterr().out
     assert "Printed numbers were taken from published summaries" in printed
     assert "ledger.html" in printed
+    assert "site/index.html" in printed
+
+
+def test_site_says_where_it_is(calls, capsys):
+    assert cli.main(["site"]) == 0
+    assert calls.names() == ["site"]
+    assert capsys.readouterr().out.endswith("site/index.html\n")
 
 
 def test_notebooks_stores_only_complete_runs(calls):

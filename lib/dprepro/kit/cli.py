@@ -1,8 +1,8 @@
 """The command line: ``dprepro COMMAND`` or ``python -m dprepro COMMAND``.
 
-Commands that a Makefile target calls (reproduce, test, lab, lab-release, lab-grade, notebooks, figures, bench, clean)
-and the finer ones (run, ledger, diff, monitor, audit-card, list, rebuild, figure, table). What each does is in
-commands.py.
+Commands that a Makefile target calls (reproduce, test, lab, lab-release, lab-grade, notebooks, figures, site,
+bench, clean) and the finer ones (run, ledger, diff, monitor, audit-card, list, rebuild, figure, table). What each
+does is in commands.py.
 """
 
 import argparse
@@ -131,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--secret", type=Path, metavar="FILE", help="default: build/labs/secret")
     add("notebooks", commands.notebooks)
     add("figures", commands.figures)
+    add("site", commands.site)
     add("bench", commands.bench)
     add("clean", commands.clean)
 

@@ -34,14 +34,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    """Execute every table notebook; write ledger and figures."""
+    """Execute every table notebook; write ledger, figures and site."""
     from dprepro.kit import ledger, refresh
+    from dprepro.kit import site as pages
 
     status = run(argparse.Namespace(profile="laptop", only="*", jobs=options.jobs, force=False))
     refresh.collect_figures(build_dir() / "figures")
     print()
     print(ledger.ledger_text())
-    print(f"Ledger: {_shown('ledger.csv')}, to read in a browser: {_shown('ledger.html')}")
+    print(f"Ledger: {_shown('ledger.csv')}, on one page: {_shown('ledger.html')}")
+    print(f"With its notebooks and figures, to read in a browser: {os.path.relpath(pages.build())}")
     print(f"Figures: {_shown('figures')}; executed notebooks: {_shown('laptop')}")
     return status
 
@@ -215,6 +217,13 @@ def lab_grade(options: argparse.Namespace) -> None:
         secret=options.secret,
     )
     print(f"Grades: {_shown('labs/grades.csv')}, a text for each student: {_shown('labs/feedback')}")
+
+
+def site(options: argparse.Namespace) -> None:
+    """Write the ledger, its notebooks and figures as static pages into build/site."""
+    from dprepro.kit import site
+
+    print(f"To read in a browser: {os.path.relpath(site.build())}")
 
 
 def bench(options: argparse.Namespace) -> int:
