@@ -1,5 +1,6 @@
 """The ledger as the site shows it: each printed number once, its recipes below it, a strip for each paper."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from dprepro.kit import tables
 from dprepro.kit.headline import CLASSES, classes, headline
 from dprepro.kit.rows import number_key
 from dprepro.kit.site_notebooks import Source
+
+ENTRY = ("paper", "table", "row", "column", "epsilon", "printed", "spread", "found")
 
 
 def entries(ledger: pd.DataFrame, sources: Mapping[str, Source]) -> list[dict[str, Any]]:
@@ -32,28 +35,26 @@ def entries(ledger: pd.DataFrame, sources: Mapping[str, Source]) -> list[dict[st
     shown["cell"] = [_cell(row, sources.get(row["notebook"])) for row in shown.to_dict("records")]
     shown["found"] = classes(ledger)
     # The class of each row for itself: as if it were the only one about its number.
-    shown["own"] = classes(ledger.assign(row=ledger["row"] + ledger.index.astype(str)))
-    found: list[dict[str, Any]] = []
+    shown["own"] = classes(ledger.assign(row=ledger["row"] + "\n" + ledger.index.astype(str)))
+    found, numbers = [], Counter[str]()
     for _, group in shown.groupby(number_key(ledger), sort=False):
         lines = group.to_dict("records")
-        number = sum(
-            entry["table"] == lines[0]["table"] for entry in found if entry["paper"] == lines[0]["paper"]
-        )
         by = next(line for line in lines if line["own"] == line["found"])
-        place = {"id": f"{by['paper']}-{by['table']}-{number + 1}", "by": by, "recipes": lines}
-        found.append({**{name: by[name] for name in ENTRY}, **place})
+        table = f"{by['paper']}-{by['table']}"
+        numbers[table] += 1
+        place = {"id": f"{table}-{numbers[table]}", "by": by, "recipes": lines}
+        found.append({name: by[name] for name in ENTRY} | place)
     return found
-
-
-ENTRY = ("paper", "table", "row", "column", "epsilon", "printed", "spread", "found")
 
 
 def _cell(row: Mapping[Any, Any], source: Source | None) -> str:
     if source is None:
         return ""
     place = {row["row"], row["column"]}
-    number = place | {row["printed"]}
-    return source.showing(number | {row["epsilon"], row["recipe"]} - {""}, number, place)
+    number = place | {row["printed"], row["epsilon"]} - {""}
+    value = number | {row["recomputed"]} - {""}
+    # A table names the recipe in each line or above a column; the value tells which of two tables is meant.
+    return source.showing(value | {row["recipe"]}, value, number, place)
 
 
 def strips(ledger: pd.DataFrame) -> dict[str, list[tuple[str, int]]]:

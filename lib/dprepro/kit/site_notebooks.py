@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -112,12 +113,18 @@ def renderer() -> Callable[[nbformat.NotebookNode], str]:
     from nbconvert import HTMLExporter
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+    def mathml(tex: str, display: str) -> str:
+        try:
+            return str(convert(tex, display=display))
+        except Exception:  # its errors share no class; what it cannot read, a reader still can
+            return f"<code>{escape(tex)}</code>"
+
     class Renderer(IPythonRenderer):
         def inline_math(self, body: str) -> str:
-            return str(convert(body))
+            return mathml(body, "inline")
 
         def block_math(self, body: str) -> str:
-            return str(convert(body, display="block"))
+            return mathml(body, "block")
 
     def markdown(source: str) -> str:
         return str(MarkdownWithMath(Renderer(escape=False, exclude_anchor_links=True)).render(source))
