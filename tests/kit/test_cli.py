@@ -80,7 +80,7 @@ def test_test_runs_every_step_and_fails_if_one_does(calls, monkeypatch, capsys):
     tools = [arguments[0][2] for _, arguments, _ in calls.found]
     assert tools == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
     # Spread over processes by notebook: cells split between two kernels would fail.
-    assert calls.found[-2][1][0][3:] == ["notebooks", *commands.NBVAL, "-n", "2", "--dist", "loadscope"]
+    assert calls.found[-2][1][0][3:] == ["notebooks", *commands.NBVAL, "-n", "3", "--dist", "loadscope"]
     monkeypatch.setattr(commands.subprocess, "call", lambda command, **_: int("mypy" in command))
     assert cli.main(["test"]) == 1
     assert "FAILED: mypy" in capsys.readouterr().err

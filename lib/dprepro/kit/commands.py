@@ -13,7 +13,8 @@ import time
 from dprepro.base.paths import NOTEBOOKS, ROOT, build_dir
 
 NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "-p", "no:cacheprovider")
-SPREAD = ("-n", "2", "--dist", "loadscope")
+# One more than the two cores that are counted on: a test that waits for a kernel or a child leaves its core idle.
+SPREAD = ("-n", "3", "--dist", "loadscope")
 
 
 def setup(options: argparse.Namespace) -> int:
