@@ -76,5 +76,6 @@ def claim_lines(claims: pd.DataFrame, sources: Mapping[str, Source]) -> list[dic
         count = f"{row['n']:.0f}" if judged else ""
         text = dict(zip(("effect", "low", "high", "n"), [*numbers, count], strict=True))
         cell = source.mentioning(row["id"]) if source else ""
-        lines.append({str(name): value for name, value in row.items()} | text | {"cell": cell})
+        more = {"exact": row["low"] == row["high"], "cell": cell}
+        lines.append({str(name): value for name, value in row.items()} | text | more)
     return lines
