@@ -173,7 +173,9 @@ def epsilon_bounds(
         Fewer than four subsets, a half without trials of both kinds, scores that are not finite, an argument outside
         its domain.
 
-    Notes ----- *All assume* that subsets are drawn and generators run independently, and that a target is in a
+    Notes
+    -----
+    *All assume* that subsets are drawn and generators run independently, and that a target is in a
     subset with probability 1/2 whatever else is in it: then "in" and "out" differ in one record, and epsilon is that
     of add/remove neighbours. Under the exact half-and-half design this holds within a subset; over subsets the
     halves of a target are drawn without replacement, which ties them together slightly. All thresholds come from the
