@@ -30,7 +30,9 @@ def test_a_canary_that_is_copied_now_and_then(copies):
     exact = optimize.brentq(excess, 1e-9, 20)
     rows = [[2.0]] * copies + [[0.0]] * (10 - copies)
     found = mixture_epsilon(rows, [[0.0]], 2.0, delta)
-    assert found == pytest.approx(max(exact, _other_way(share, delta)), rel=1e-4)
+    assert exact > _other_way(share, delta) + 0.01, "the other direction is smaller"
+    assert found == pytest.approx(exact, rel=1e-4)
+    assert mixture_epsilon([[0.0]], rows, 2.0, delta) == pytest.approx(exact, rel=1e-4)
 
 
 def _other_way(share, delta):
@@ -50,6 +52,19 @@ def test_random_answers_are_a_little_more_private():
     leaks = [mixture_epsilon(always[:n] + never[n:], never, 1.5, 1e-5) for n in (0, 10, 84, 100)]
     assert leaks[0] == 0 < leaks[1] < leaks[2] < leaks[3]
     assert leaks[2] > 0.9 * leaks[3]
+
+
+def test_rows_too_many_sigma_apart_are_refused_before_memory_is_taken():
+    for rows, sigma in (([[0.0], [1.0]], 1e-6), ([[0.0, 0], [1, 1]], 2e-3), ([[0.0], [1e300]], 1e-300)):
+        with pytest.raises(ValueError, match=r"sigma must be larger .* cells, at most 2e\+07"):
+            mixture_epsilon(rows[:1], rows[1:], sigma, 1e-5)
+
+
+def test_centres_in_blocks(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(2, 30, 1))
+    whole = mixture_epsilon(*rows, 1.0, 1e-5)
+    monkeypatch.setattr("dprepro.stats.gaussian_mixtures._LARGEST_GRID", 10**5)  # a few centres at once
+    assert mixture_epsilon(*rows, 1.0, 1e-5) == pytest.approx(whole, rel=1e-9)
 
 
 def test_limits():

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 _REACH = 9.0  # standard deviations beyond the outermost centres: the rest has a probability below 1e-18
 _STEP = {1: 0.002, 2: 0.04}  # of sigma
 _LARGEST_EPSILON = 200.0
+_LARGEST_GRID = 2 * 10**7  # cells, 160 MB an array
 
 
 def mixture_epsilon(rows_in: ArrayLike, rows_out: ArrayLike, sigma: float, delta: float) -> float:
@@ -42,7 +43,8 @@ def mixture_epsilon(rows_in: ArrayLike, rows_out: ArrayLike, sigma: float, delta
     Raises
     ------
     ValueError
-        An argument outside its domain.
+        An argument outside its domain; rows so many sigma apart that the grid would have more than 2e7 cells (in the
+        line some 40,000 sigma, in the plane a square of some 160).
     """
     inside, outside = sides = finite("rows_in", rows_in), finite("rows_out", rows_out)
     noise = float(in_interval("sigma", sigma, 0.0, np.inf, closed="neither"))
@@ -61,20 +63,32 @@ def mixture_epsilon(rows_in: ArrayLike, rows_out: ArrayLike, sigma: float, delta
 
 def _masses(sides: tuple[Array, Array], sigma: float) -> tuple[Array, Array]:
     """Probabilities of the cells of a grid under either mixture."""
-    everything = np.concatenate(sides) / sigma
-    step = _STEP[everything.shape[1]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        everything = np.concatenate(sides) / sigma
+        step = _STEP[everything.shape[1]]
+        cells = float(np.prod((np.ptp(everything, axis=0) + 2 * _REACH) / step + 1))
+    if not cells <= _LARGEST_GRID:
+        raise ValueError(
+            f"sigma must be larger for rows that lie so far apart, got {sigma:g}: the grid would have {cells:.2g} "
+            f"cells, at most {_LARGEST_GRID:.0e}"
+        )
     axes = [np.arange(column.min() - _REACH, column.max() + _REACH + step, step) for column in everything.T]
     found = []
     for rows in sides:
         centres, counts = np.unique(rows / sigma, axis=0, return_counts=True)
         # A Gaussian with independent coordinates is a product: one factor an axis.
         letters = "ab"[: len(axes)]
-        factors = [
-            step / np.sqrt(2 * np.pi) * np.exp(-((axis - centres[:, [place]]) ** 2) / 2)
-            for place, axis in enumerate(axes)
-        ]
         form = ",".join(["n", *(f"n{letter}" for letter in letters)])
-        found.append(np.einsum(f"{form}->{letters}", counts / len(rows), *factors, optimize=True).ravel())
+        masses = np.zeros([len(axis) for axis in axes])
+        at_once = max(1, _LARGEST_GRID // max(masses.shape))  # centres: no factor is larger than that
+        for start in range(0, len(centres), at_once):
+            part = slice(start, start + at_once)
+            factors = [
+                step / np.sqrt(2 * np.pi) * np.exp(-((axis - centres[part, [place]]) ** 2) / 2)
+                for place, axis in enumerate(axes)
+            ]
+            masses += np.einsum(f"{form}->{letters}", counts[part] / len(rows), *factors, optimize=True)
+        found.append(masses.ravel())
     return found[0], found[1]
 
 
