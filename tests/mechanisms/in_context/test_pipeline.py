@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dprepro.audits.snapshot_collect import collect
 from dprepro.mechanisms.in_context.demonstrations import Demonstration, RandomDraw, Retrieval, nonsense
 from dprepro.mechanisms.in_context.embedding import EmbeddingSpaceAggregation
 from dprepro.mechanisms.in_context.experts import ProductOfExperts
@@ -177,19 +178,26 @@ def test_repeats_find_a_temperature_behind_a_store(tmp_path):
         assert (found.differing > 0) == (temperature > 0)
 
 
+def experts(responder=None, **options):
+    mechanism = ProductOfExperts(2.0, 3, **options)
+    return replace(voting(responder), reading=LabelUtilities(LABELS, mechanism), mechanism=mechanism)
+
+
 class Jitter(CopyingNGram):
     def label_logprobs(self, prompts, labels):
         self.calls = getattr(self, "calls", 0) + 1
         return super().label_logprobs(prompts, labels) + self.calls * self.step
 
 
-@pytest.mark.parametrize(("step", "differing"), [(1e-5, 0), (1e-2, 4)])
+@pytest.mark.parametrize(
+    ("step", "differing"),
+    [(1e-5, 0), (1e-2, 4), (np.array([0, 0, 1e-2]), 4)],
+    ids=["bits", "all", "one label"],
+)
 def test_rounding_of_log_probabilities_is_no_temperature(step, differing):
     model = Jitter()
     model.step = step
-    mechanism = ProductOfExperts(2.0, 3)
-    pipeline = replace(voting(model), reading=LabelUtilities(LABELS, mechanism), mechanism=mechanism)
-    assert pipeline.repeats(3, rng()).differing == differing
+    assert experts(model).repeats(3, rng()).differing == differing
 
 
 def test_provenance_names_the_model_and_depends_on_the_pool():
@@ -197,6 +205,31 @@ def test_provenance_names_the_model_and_depends_on_the_pool():
     assert one["model"] == "copying-3-gram"
     assert {key for key in one if one[key] != other[key]} == {"pool"}
     assert voting(query="other").provenance["query"] == "other"
+
+
+@pytest.mark.parametrize("options", [{"clip": 1.0}, {"normalisation": "vocabulary"}])
+def test_a_collection_does_not_go_on_with_other_clipping(options, tmp_path):
+    collect(experts(), 2, 0, tmp_path, progress=False)
+    with pytest.raises(ValueError, match=f"another: {next(iter(options))} "):
+        collect(experts(**options), 3, 0, tmp_path, progress=False)
+    other = replace(experts(), mechanism=ProductOfExperts(8.0, 3))  # noise is no part of a clean statistic
+    assert len(collect(other, 3, 0, tmp_path, progress=False).with_canary) == 3
+
+
+def test_a_collection_does_not_go_on_with_another_embedder(tmp_path):
+    named, other = Words(), Words()
+    named.name, other.name = "one", "other"
+    esa = EmbeddingSpaceAggregation(4.0, partitions=3)
+    one, two, nameless = (
+        replace(voting(), reading=MeanEmbedding(words), mechanism=esa) for words in (named, other, Words())
+    )
+    collect(one, 2, 0, tmp_path, progress=False)
+    with pytest.raises(
+        ValueError, match=r"another: embedder \(\['Words', 'one'\], now \['Words', 'other'\]\)"
+    ):
+        collect(two, 3, 0, tmp_path, progress=False)
+    with pytest.raises(ValueError, match="embedder must have a name"):
+        collect(nameless, 3, 0, tmp_path, progress=False)
 
 
 def test_bad_input():

@@ -173,16 +173,19 @@ class InContextPipeline:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What clean statistics depend on, in JSON values; "model" names the model."""
+        """What clean statistics depend on, in JSON values; "model" names the model.
+
+        Raises
+        ------
+        ValueError
+            The responder, or the reading's embedder, does not say which it is.
+        """
         model = model_of(self.responder)
-        reading: dict[str, Any] = {"reading": type(self.reading).__name__}
-        for name in ("labels", "universe"):
-            if hasattr(self.reading, name):
-                reading[name] = list(getattr(self.reading, name))
         return {
             "model": model["model"],
             "identity": model,
-            **reading,
+            "reading": type(self.reading).__name__,
+            **self.reading.settings,
             "style": [self.style.opening, self.style.example, self.style.query],
             "canary": [self.canary.text, self.canary.answer],
             "query": self.canary.text if self.query is None else self.query,

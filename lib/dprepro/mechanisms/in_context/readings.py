@@ -6,7 +6,7 @@ words (KSA). An answer that says none of the labels is never guessed at: it is c
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,10 @@ class Reading(Protocol):
 
     def off_label(self, answers: Any) -> int:
         """How many of the answers say none of the labels; for texts, how many are empty."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the statistic depends on besides the answers, in JSON values."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,11 @@ class Votes:
         ]
         return max(fits, key=lambda place: len(self.labels[place]), default=None)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The labels."""
+        return {"labels": list(self.labels)}
+
 
 @dataclass(frozen=True)
 class LabelUtilities:
@@ -103,6 +112,12 @@ class LabelUtilities:
         """Answers that give all labels together less than half of the probability."""
         return int((np.exp(answers).sum(axis=1) < HALF).sum())
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The labels, and what the mechanism does to their log-probabilities."""
+        clip, normalisation = float(self.mechanism.clip), self.mechanism.normalisation
+        return {"labels": list(self.labels), "clip": clip, "normalisation": normalisation}
+
 
 @dataclass(frozen=True)
 class MeanEmbedding:
@@ -126,6 +141,14 @@ class MeanEmbedding:
     def off_label(self, answers: Sequence[str]) -> int:
         """Empty answers."""
         return sum(not answer for answer in answers)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The embedder, by its class and its name; ValueError if it has none."""
+        name = getattr(self.embedder, "name", None)
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"embedder must have a name that tells it from others, got {name!r}")
+        return {"embedder": [type(self.embedder).__name__, name]}
 
 
 @dataclass(frozen=True)
@@ -151,6 +174,11 @@ class KeywordCounts:
     def off_label(self, answers: Sequence[str]) -> int:
         """Answers without a word of the universe."""
         return sum(not keyword_votes([answer], self.universe).any() for answer in answers)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The universe."""
+        return {"universe": list(self.universe)}
 
 
 def first_lines(texts: Sequence[str]) -> list[str]:
