@@ -67,6 +67,9 @@ def test_split_refuses_what_cannot_be_split():
 def test_references_hold_each_target_twice_and_share_no_text():
     design = membership_design(range(100, 200), range(300, 700), 12, 6, 50, RNG(5))
     assert (design.references_included.sum(axis=0) == 2).all()
+    coins = membership_design(range(100, 200), range(300, 700), 12, 6, 50, RNG(5), "independent")
+    assert (coins.references_included.sum(axis=0) == 2).all()
+    assert (coins.included.sum(axis=0) != 3).any(), "only the subsets have coins of their own"
     assert len(design.references) == 4
     assert len(np.unique(design.references)) == 200
     assert design.references.min() >= 300

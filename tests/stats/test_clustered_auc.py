@@ -55,6 +55,16 @@ def test_repeated_targets_widen_the_interval():
     assert many.error >= many.error_rows
 
 
+def test_trials_that_are_independent_are_counted_once():
+    """Rows and columns both hold the variance of single trials: without taking it off the sum is twice as large."""
+    rng, ratios = RNG(11), []
+    for _ in range(40):
+        inside = halves(40, 60, rng)
+        found = clustered_auc(rng.normal(size=inside.shape) + inside, inside)
+        ratios.append(found.error**2 / found.error_trials**2)
+    assert 0.95 < np.mean(ratios) < 1.4
+
+
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize(
     ("effect", "row_sd", "column_sd", "spread"), [(0, 1, 1, 0), (1, 0.5, 1, 0), (1, 0.3, 1, 1)]

@@ -79,17 +79,23 @@ def test_bucketed_losses_are_those_of_the_channel(buckets, monkeypatch):
 
 def test_corrected_bound_holds_where_the_stated_does_not():
     """Random small vocabularies and contexts: the stated bound breaks in some, the corrected in none."""
-    rng, broken = np.random.default_rng(2), 0
+    rng, broken, narrower = np.random.default_rng(2), 0, 0
     for trial in range(300):
         size, buckets = int(rng.integers(3, 9)), 3
         mechanism = Cape(words(size, trial), buckets=buckets, bound=2.0)
-        for found in bucketed_losses(mechanism, [0.05, 2.0], rng.normal(0, 2, size)):
+        context = rng.normal(0, 2, size)
+        every = mechanism.bucketing(np.arange(size), context[None]).sizes
+        ratios = [max(sizes[sizes > 0]) / min(sizes[sizes > 0]) for sizes in every]
+        for found in bucketed_losses(mechanism, [0.05, 2.0], context):
             assert found.exact.value <= found.corrected + 1e-12
+            assert found.own == pytest.approx(found.epsilon + np.log(max(ratios)))
             assert found.own <= found.stated + 1e-12
+            narrower += found.own < found.stated - 0.1
             if found.exact.value > found.stated + 1e-9:
                 broken += 1
                 assert size >= 5
     assert broken > 0
+    assert narrower > 0, "sizes of two inputs together are further apart than those of either"
 
 
 def test_partitions():
