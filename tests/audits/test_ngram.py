@@ -34,10 +34,10 @@ def test_one_corpus_alone_is_the_audit_with_one_run():
 
 def test_what_half_of_the_corpora_show():
     """At alpha/2 each: twenty of forty reach it, and it exceeds the truth hardly ever, whatever a subset shares."""
-    scores, inside = table(effect=2.0)
-    calibrated = scores - scores.mean(axis=0)
-    found = membership_audit(calibrated, inside, 1e-5)
-    each = [one_run_audit(*row, 1e-5, 0.025).epsilon_low for row in zip(calibrated, inside, strict=True)]
+    inside = table()[1]
+    scores = 2 * inside + RNG(12).normal(size=inside.shape)
+    found = membership_audit(scores, inside, 1e-5)
+    each = [one_run_audit(*row, 1e-5, 0.025).epsilon_low for row in zip(scores, inside, strict=True)]
     assert sum(value >= found.half_of_runs for value in each) >= 20
     assert sum(value > found.half_of_runs for value in each) < 20
     rng, keep, over = RNG(8), np.e / (1 + np.e), 0
@@ -46,6 +46,17 @@ def test_what_half_of_the_corpora_show():
         answers = np.where(rng.random((10, 1)) < keep, inside, ~inside) + 0.1 * rng.random(inside.shape)
         over += membership_audit(answers, inside, 0.0).half_of_runs > 1
     assert over <= 5, "one in twenty by chance; more than five of 20 once in 3,000 times"
+
+
+def test_scores_centred_by_the_other_subsets_are_no_bound_under_exact_halves():
+    """Randomised response at epsilon 1: alone a bound; less its mean over four subsets a score sees all four runs."""
+    rng = RNG(9)
+    inside = half_and_half(4, 1000, rng)
+    answers = np.where(rng.random(inside.shape) < np.e / (1 + np.e), inside, ~inside) + 0.1 * rng.random(
+        inside.shape
+    )
+    assert 0.5 < membership_audit(answers, inside, 0.0).half_of_runs < 1
+    assert membership_audit(answers - answers.mean(axis=0), inside, 0.0).half_of_runs > 1.2
 
 
 def test_independent_coins_allow_one_audit_of_all_corpora():

@@ -42,10 +42,12 @@ class MembershipAudit:
     bounds : EpsilonBounds
         By subset (valid), by trial (not valid), by target.
     one_run : ndarray, shape (subsets,)
-        Bound from each corpus alone, by the audit with one run; 0 where a corpus has fewer than eight targets.
+        Bound from each corpus alone, by the audit with one run; 0 where a corpus has fewer than eight targets. Under
+        "exact" it holds only if the scores of a subset come from that corpus alone (see `membership_audit`).
     half_of_runs : float
         The bound that half of the corpora reach, each alone at alpha/2: valid at 1 - alpha however the corpora
         depend on one another. (Each errs with chance alpha/2 at most, so half of them with chance alpha at most.)
+        It rests on what `one_run` rests on.
     all_runs : OneRunAudit or None
         The same from all corpora together; None under "exact", where a target's coins depend on one another.
     """
@@ -137,6 +139,14 @@ def membership_audit(
     ValueError
         Names the argument: fewer than four subsets, trials of one kind only, shapes that do not fit, scores that are
         not finite, numbers outside their domain; for "exact" a target that is not in half of the subsets.
+
+    Notes
+    -----
+    *Under "exact" the scores of a subset must come from that corpus alone* (and from what is public) for `one_run`
+    and `half_of_runs` to be bounds. The coins of a target in the other subsets determine its coin in this one, so a score
+    less its mean over the subsets sees what all of them leak: with four subsets the "bound" for randomised response
+    at epsilon 1 is about 1.5. That a target is easy is to be taken off by references or by the loss of a public
+    model. Under "independent" the other corpora say nothing of a subset's coins, and such scores do no harm there.
     """
     table = finite("scores", scores)
     pooled = clustered_auc(table, included, alpha)
