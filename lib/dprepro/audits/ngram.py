@@ -145,8 +145,8 @@ def membership_audit(
     *Under "exact" the scores of a subset must come from that corpus alone* (and from what is public) for `one_run`
     and `half_of_runs` to be bounds. The coins of a target in the other subsets determine its coin in this one, so a
     score less its mean over the subsets sees what all of them leak: with four subsets the "bound" for randomised
-    response at epsilon 1 is about 1.5. That a target is easy is to be taken off by references or by the loss of a public
-    model. Under "independent" the other corpora say nothing of a subset's coins, and such scores do no harm there.
+    response at epsilon 1 is about 1.5. That a target is easy is to be taken off by references or by the loss of a
+    public model. Under "independent" the other corpora say nothing of a subset's coins: such scores do no harm there.
     """
     table = finite("scores", scores)
     pooled = clustered_auc(table, included, alpha)
