@@ -161,7 +161,9 @@ time.sleep(60)
 
 def test_fork_bomb_leaves_nothing_alive(way, request):
     if request.node.callspec.params["way"] == "unshare as a user" and os.geteuid() == 0:
-        pytest.skip("the kernel sets no limit to root's processes: nothing but the watch would hold this bomb")
+        pytest.skip(
+            "the kernel sets no limit to root's processes: nothing but the watch would hold this bomb"
+        )
     before = {process.pid for process in psutil.process_iter()}
     code = "import os\nwhile True:\n  try:\n    os.fork()\n  except OSError:\n    pass"
     ended = run(["-c", code], b"", way=way, limits=LIMITS)
