@@ -48,7 +48,9 @@ def test_the_attack_finds_what_was_planted(corpus, name):
     found = planted_logprobs(name, design, texts, targets, texts[700:980], RNG(3))
     scores = attack_scores(*found, token_counts(targets, 2))
     auc = clustered_auc(scores, design.included, within=True)
-    assert auc.low - 0.01 <= expected_auc(name) <= auc.high + 0.01, f"{name}: {auc}"
+    # Expected if texts were recognised without error. Bigrams do not quite: of copies, targets that share theirs with
+    # other texts are missed, so the interval may end a hundredth below; it may not begin above.
+    assert auc.low <= expected_auc(name) <= auc.high + 0.01, f"{name}: {auc}"
     assert auc.high - auc.low < 0.12
 
 

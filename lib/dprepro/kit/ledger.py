@@ -196,20 +196,27 @@ def _effect(row: dict[Any, Any]) -> str:
     return "" if pd.isna(row["effect"]) else f"{row['effect']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
 
 
+def headline_values(ledger: pd.DataFrame) -> dict[str, Any]:
+    """Return what pages show of the headline: classes, counts by table, totals, and FAILs beside those by chance."""
+    counts = headline(ledger)
+    return {
+        "classes": CLASSES,
+        "counts": [(*names, row) for names, *row in counts.itertuples()],
+        "totals": counts.sum().tolist(),
+        "fails": fails(ledger).to_dict("records"),
+    }
+
+
 def page(ledger: pd.DataFrame, claim_ledger: pd.DataFrame, profile: str) -> str:
     """Return the ledger as one HTML page: one table for each paper, readable without a script or a network."""
     also = ledger[["table", "reason", "notebook", "tolerance_from"]]
     shown = tables.display(ledger).join(also).assign(found=classes(ledger))
-    counts = headline(ledger)
     loader = PackageLoader("dprepro.kit")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     return environment.get_template("ledger.html").render(
         profile=profile,
         sources=SOURCES,
-        classes=CLASSES,
-        counts=[(*names, row) for names, *row in counts.itertuples()],
-        totals=counts.sum().tolist(),
-        fails=fails(ledger).to_dict("records"),
+        **headline_values(ledger),
         papers=[
             (paper, TITLES.get(paper, paper), lines.to_dict("records"))
             for paper, lines in shown.groupby(ledger["paper"], sort=False)

@@ -17,8 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dprepro.base import paths
 from dprepro.base.store import locked, write_atomic
 from dprepro.kit import claims, site_ledger, site_notebooks, tables
-from dprepro.kit.headline import CLASSES, headline
-from dprepro.kit.ledger import SOURCES, TITLES
+from dprepro.kit.ledger import SOURCES, TITLES, headline_values
 from dprepro.kit.site_notebooks import STATES, Source
 
 DOWNLOADS = ("pdf", "png", "csv", "tex")
@@ -60,7 +59,7 @@ def _write(folder: Path, sources: Sequence[Source]) -> None:
         lstrip_blocks=True,
     )
     environment.filters["slug"] = lambda text: "-".join(text.lower().split())
-    environment.globals |= {"sources": SOURCES, "titles": TITLES, "classes": CLASSES, "states": STATES}
+    environment.globals |= {"sources": SOURCES, "titles": TITLES, "states": STATES}
 
     def page(template: str, target: str, **values: Any) -> None:
         root = "../" * target.count("/")
@@ -69,15 +68,13 @@ def _write(folder: Path, sources: Sequence[Source]) -> None:
 
     by_name = {source.name: source for source in sources}
     ledger = claims.load_ledger()
-    counts = headline(ledger)
     write_atomic(folder / "style.css", environment.get_template("site.css").render())
     page(
         "site_index.html",
         "index.html",
         entries=site_ledger.entries(ledger, by_name),
         strips=site_ledger.strips(ledger),
-        counts=[(*names, row) for names, *row in counts.itertuples()],
-        totals=counts.sum().tolist(),
+        **headline_values(ledger),
         run=(paths.build_dir() / "ledger.csv").exists(),
     )
     claim_lines = site_ledger.claim_lines(claims.load_claim_ledger(), by_name)

@@ -157,18 +157,13 @@ def test_ten_thousand_tokens_follow_the_channel(vocabulary, make):
             assert chisquare(counts[possible], expected[possible] / expected.sum() * 10_000).pvalue > 1e-3
 
 
-def test_the_matrix_of_all_distances_is_never_held(larger, monkeypatch):
+def test_the_matrix_of_all_distances_is_never_held(larger, rows_asked, monkeypatch):
     whole = Santext(larger).draw(range(203), 2.0, np.random.default_rng(1))
-    asked, compute = [], Vocabulary.distances
-    monkeypatch.setattr(
-        Vocabulary,
-        "distances",
-        lambda self, rows, double: asked.append(len(rows)) or compute(self, rows, double),
-    )
+    rows_asked.clear()
     monkeypatch.setattr(metric_dp, "BLOCK", 2_030)
     assert Santext(larger).draw(range(203), 2.0, np.random.default_rng(1)).tolist() == whole.tolist()
-    assert max(asked) == 10
-    assert sum(asked) == 203
+    assert max(rows_asked) == 10
+    assert sum(rows_asked) == 203
 
 
 def test_words_outside_are_counted_and_go_where_the_mechanism_says(vocabulary):

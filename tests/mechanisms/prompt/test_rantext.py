@@ -101,17 +101,12 @@ def test_words_outside_are_dropped_and_counted(vocabulary):
     assert found.texts[1:] == ("", "")
 
 
-def test_blocks_hold_few_rows(vocabulary, monkeypatch):
+def test_blocks_hold_few_rows(vocabulary, rows_asked, monkeypatch):
     whole = Rantext(vocabulary).draw(range(12), 4.0, np.random.default_rng(1))
-    asked, compute = [], Vocabulary.distances
-    monkeypatch.setattr(
-        Vocabulary,
-        "distances",
-        lambda self, rows, double: asked.append(len(rows)) or compute(self, rows, double),
-    )
+    rows_asked.clear()
     monkeypatch.setattr(rantext, "BLOCK", 40)
     found = Rantext(vocabulary).draw(range(12), 4.0, np.random.default_rng(1))
-    assert max(asked) == 3
+    assert max(rows_asked) == 3
     assert len(found) == len(whole) == 12
 
 

@@ -1,7 +1,8 @@
 """The language models that Cape (arXiv 2505.05922) takes its contextual logits from, each with its own vocabulary.
 
 The packaged MiniLM with its masked head stands in for BERT, the packaged SmolLM2 for GPT-2; both are smaller than
-those. What of the text a logit may see is the model's `view`:
+those. BERT itself, where a user has it, is ``MaskedContext(bert_masked_lm("google-bert/bert-base-uncased"))``
+(`text.bert_masked_lm`). What of the text a logit may see is the model's `view`:
 
 * "masked": the text on both sides, the token itself behind [MASK];
 * "unmasked": the whole text, the token itself included, which the published formula does not rule out;
@@ -172,7 +173,7 @@ def causal_context(model: str = "smollm2-135m-instruct") -> CausalContext:
     Parameters
     ----------
     model : str
-        The packaged one, a folder, or a hub id such as "gpt2" that is in the hub's cache.
+        The packaged one, a folder, or a hub id such as "openai-community/gpt2" that is in the hub's cache.
 
     Raises
     ------
