@@ -5,6 +5,8 @@ this loads the real one where a user has it. Its own head has the same two parts
 same decoder, the input embeddings.
 """
 
+from typing import Any
+
 from dprepro.text.masked_lm import MaskedLM
 from dprepro.text.model_files import find_model
 
@@ -44,7 +46,8 @@ def bert_masked_lm(name: str, revision: str | None = None, allow_hub: bool = Fal
         )
     if not config.tie_word_embeddings:
         raise ValueError(f"name must be that of a model with tied embeddings, got {name!r}")
-    model, said = BertForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    loaded: Any = BertForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    model, said = loaded
     if missing := sorted(said["missing_keys"]):
         raise ValueError(
             f"name must be that of a model with a masked-LM head, got {name!r} without {missing[0]}"
