@@ -1,9 +1,12 @@
 """README: the example runs and prints what the text says, links resolve, the headline is there."""
 
 import re
+import tomllib
 
 import pytest
+import yaml
 
+import dprepro
 from dprepro.base.paths import ROOT
 from dprepro.kit.refresh import split_readme
 
@@ -34,3 +37,11 @@ def test_relative_links_resolve():
 def test_the_headline_is_the_one_of_a_run():
     headline = split_readme(README)[1]
     assert re.search(r"^snapaudit +table1 +60 ", headline, re.M)
+
+
+def test_citation_version_and_licence_are_those_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == project["version"] == dprepro.__version__
+    assert citation["license"] == project["license"] == "MIT"
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License\n")
