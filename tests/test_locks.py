@@ -24,6 +24,7 @@ MODELS = {
     "spacy",
     "mauve-text",
     "rouge-score",
+    "tokengrams",
 }
 
 
