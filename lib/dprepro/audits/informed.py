@@ -43,7 +43,8 @@ def informed(snapshot: Snapshot) -> Snapshot:
             "with_canary and without_canary must have a row for each run, "
             f"got {len(sides[0])} and {len(sides[1])}"
         )
-    return Snapshot(*(np.hstack([side, *sides]) for side in sides), provenance=snapshot.provenance)
+    with_canary, without_canary = (np.hstack([side, *sides]) for side in sides)
+    return Snapshot(with_canary, without_canary, snapshot.provenance)
 
 
 @dataclass(frozen=True)
