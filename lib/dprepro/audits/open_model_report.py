@@ -1,0 +1,158 @@
+"""What audits on the packaged language model say of SnapAudit's claims (arXiv 2511.13502): cells, orderings, tails.
+
+The saved results are those of `open_model`. Cells are judged against each other with the noise of the audits alone:
+all audits of a cell share their clean outputs, as the paper's repeats share a model.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dprepro.audits.open_model import EPSILONS, mechanism
+from dprepro.audits.snapshot import Snapshot, active_audit
+from dprepro.audits.snapshot_trial import Trial
+from dprepro.base.check import one_of
+
+_WORST = 3.0  # standard errors: 40 cells at a joint level of .05, one-sided
+HEAVY, LIGHT = ("PoE", "KSA"), ("PV", "ESA")  # exponential mechanisms and Gaussian noise
+
+
+def cells(found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Means of the audits of a saved result.
+
+    Parameters
+    ----------
+    found : mapping
+        As `base.results.load` gives it.
+
+    Returns
+    -------
+    DataFrame
+        A row for each design, mechanism, view, kind of audit ("active", ...) and epsilon, with "runs", "mean" and
+        "error" (standard error of the mean).
+    """
+    rows = []
+    for key, item in found.items():
+        for kind in (kind for kind in item if kind != "runs"):
+            for epsilon, values in zip(EPSILONS, np.reshape(item[kind], (len(EPSILONS), -1)), strict=True):
+                error = values.std(ddof=1) / len(values) ** 0.5
+                rows.append((*key.split(", "), kind, epsilon, item["runs"], values.mean(), error))
+    names = ["design", "mechanism", "view", "kind", "epsilon", "runs", "mean", "error"]
+    return pd.DataFrame(rows, columns=names)
+
+
+class Ordering(NamedTuple):
+    """Whether one kind of audit is at least as tight as another in every cell.
+
+    Attributes
+    ----------
+    outcome : str
+        FAILS where a cell's difference is below 0 by more than three standard errors, HOLDS where none is below 0,
+        else UNDECIDED.
+    effect, low, high : float
+        Mean difference over the cells, with its interval (noise of the audits alone).
+    n : int
+        Cells.
+    against : pandas.Series
+        Differences of the cells that speak against it.
+    """
+
+    outcome: str
+    effect: float
+    low: float
+    high: float
+    n: int
+    against: pd.Series
+
+
+def ordering(table: pd.DataFrame, by: str, high: str, low: str) -> Ordering:
+    """Compare two values of a column of `cells`, cell by cell.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `cells`, of one design.
+    by : {"kind", "view"}
+    high, low : str
+        The one that should be larger, and the other.
+    """
+    at = [
+        name
+        for name in ("mechanism", "view", "kind", "epsilon")
+        if name != one_of("by", by, ("kind", "view"))
+    ]
+    one, other = (table[table[by] == side].set_index(at)[["mean", "error"]] for side in (high, low))
+    difference = one["mean"] - other["mean"]
+    error = np.hypot(one["error"], other["error"])
+    against = difference[difference < -_WORST * error]
+    outcome = "FAILS" if len(against) else "HOLDS" if difference.min() >= 0 else "UNDECIDED"
+    mean, margin = float(difference.mean()), 1.96 * float(np.sqrt((error**2).sum())) / len(difference)
+    return Ordering(outcome, mean, mean - margin, mean + margin, len(difference), against)
+
+
+def success_variance(snapshot: Snapshot, name: str) -> float:
+    """Largest variance, over epsilon and sides, of the chance that a white box succeeds on a clean output.
+
+    It is the variance that the radius of SnapAudit takes; its units are those of a rate, so it is at most 1/4 for
+    many runs, whatever the statistic.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        As `clean` gives it.
+    name : {"PV", "PoE", "ESA", "KSA"}
+    """
+    sides = snapshot.with_canary, snapshot.without_canary
+    found = []
+    for epsilon in EPSILONS:
+        judged = mechanism(name, epsilon)
+        audit = active_audit(snapshot, judged, mode="design", bound="betting")
+        pair = Trial(*sides, judged, audit.view, audit.conversion, audit.n_sample, audit.alpha).references
+        success = (judged.success(side, *pair, audit.view, audit.rates.threshold) for side in sides)
+        found += [float(np.var(chances, ddof=1)) for chances in success]
+    return max(found)
+
+
+class Tails(NamedTuple):
+    """Whether black boxes lose more at high epsilon under heavy tails than under Gaussian noise.
+
+    Attributes
+    ----------
+    outcome : str
+        HOLDS where the black box's share of what the white box proves falls from epsilon 4 to 16 for both exponential
+        mechanisms, and by more than for either Gaussian one; FAILS where one of the two falls by less; UNDECIDED
+        where three standard errors do not tell.
+    effect, low, high : float
+        The smaller fall of the exponential mechanisms less the larger of the Gaussian ones.
+    falls : dict
+        Of each mechanism: fall and standard error.
+    """
+
+    outcome: str
+    effect: float
+    low: float
+    high: float
+    falls: dict[str, tuple[float, float]]
+
+
+def tails(table: pd.DataFrame) -> Tails:
+    """Compare how the black box falls behind the white box; `table` as `cells` gives it, of one design and kind."""
+    at = zip(table["view"], table["mechanism"], table["epsilon"], strict=True)
+    by = dict(zip(at, zip(table["mean"], table["error"], strict=True), strict=True))
+
+    def share(name: str, epsilon: float) -> tuple[float, float]:
+        (white, white_error), (black, black_error) = (by[view, name, epsilon] for view in ("white", "black"))
+        return black / white, float(np.hypot(black_error, black / white * white_error)) / white
+
+    falls = {}
+    for name in (*HEAVY, *LIGHT):
+        (early, early_error), (late, late_error) = share(name, 4.0), share(name, 16.0)
+        falls[name] = early - late, float(np.hypot(early_error, late_error))
+    heavy, light = min(HEAVY, key=lambda name: falls[name][0]), max(LIGHT, key=lambda name: falls[name][0])
+    effect = falls[heavy][0] - falls[light][0]
+    margin = _WORST * float(np.hypot(falls[heavy][1], falls[light][1]))
+    sure = effect > margin and falls[heavy][0] > _WORST * falls[heavy][1]
+    outcome = "HOLDS" if sure else "FAILS" if effect < -margin else "UNDECIDED"
+    return Tails(outcome, effect, effect - margin, effect + margin, falls)

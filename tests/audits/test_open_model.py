@@ -1,0 +1,225 @@
+"""Audits of saved clean outputs: which runs each design takes, cells, orderings, the variance of success, tails."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from dprepro.audits import open_model
+from dprepro.audits.open_model import BLOCKS, EPSILONS, UNIVERSE, clean, mechanism, report
+from dprepro.audits.open_model_report import cells, ordering, success_variance, tails
+from dprepro.audits.snapshot import Snapshot
+from dprepro.mechanisms.in_context.embedding import EmbeddingSpaceAggregation
+
+REPLY = "no comment today"
+
+
+class Words:
+    """A word is a coordinate by its letters; sums have norm one."""
+
+    def encode(self, texts):
+        rows = np.zeros((len(texts), 50))
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.split():
+                row[sum(map(ord, word)) % 50] += 1
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def blocks(runs, odd=0):
+    """A saved result with `runs` equal runs, but for the first `odd`, in which an answer says no label."""
+    without = [[0, 2, 0]] * odd + [[0, 3, 0]] * (runs - odd)
+    logs = np.log([0.01, 0.98, 0.01])
+    canary = np.log([0.01, 0.01, 0.98])
+    return {
+        "votes, one label, copying, 0": {
+            "without_canary": np.ravel(without).tolist(),
+            "with_canary": np.add(without, [0, -1, 1]).ravel().tolist(),
+        },
+        "experts, one label, copying, 0": {
+            "without_canary": np.tile(logs, (runs, 3, 1)).ravel().tolist(),
+            "with_canary": np.tile([logs, logs, canary], (runs, 1, 1)).ravel().tolist(),
+        },
+        "texts, one reply, copying, 0": {
+            "without_canary": "\n".join([REPLY] * 3 * runs),
+            "with_canary": "\n".join([REPLY, "maroon", REPLY] * runs),
+        },
+        "texts, replies, copying, 0": {"without_canary": "what a day\n\nwell\nwhat a day", "with_canary": ""},
+    }
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    found = {}
+    monkeypatch.setattr(open_model.results, "load", lambda name: found[name])
+    monkeypatch.setattr(open_model, "embedder", lambda **_: Words())
+    found["snapaudit_fixed_data"], found["snapaudit_open_model"] = blocks(40), blocks(60, odd=20)
+    return found
+
+
+def audits(key, seed=0, **sizes):
+    options = {"active": 2, "passive": 3, "n_sample": 1_000, "trials": 2_000, **sizes}
+    return report(key, np.random.default_rng(seed), **options)
+
+
+def rows(item, kind):
+    return np.reshape(item[kind], (len(EPSILONS), -1))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_what_each_pipeline_put_out(saved, name):
+    snapshot, candidates = clean(saved["snapaudit_fixed_data"], name)
+    into, out = snapshot.with_canary[3], snapshot.without_canary[3]
+    if name == "PV":
+        np.testing.assert_array_equal([into, out], [[0, 2, 1], [0, 3, 0]])
+    if name == "PoE":
+        assert mechanism("PoE", 1.0).separation(into, out) == pytest.approx((2 + 2 + 2 * np.log(0.98)) / 4)
+    if name == "KSA":
+        assert UNIVERSE[:3] == ("maroon", "comment", "today")
+        np.testing.assert_array_equal(into, [1, 2, 2, *[0] * 6])
+        np.testing.assert_array_equal(out, [0, 3, 3, *[0] * 6])
+    if name == "ESA":
+        pair = Words().encode(["maroon", REPLY])
+        assert np.linalg.norm(into - out) == pytest.approx(np.linalg.norm(pair[0] - pair[1]) / 3)
+        assert len(candidates) == 4  # the two answers, and two others
+        np.testing.assert_allclose(candidates[:2] @ candidates[:2].T, pair @ pair.T, atol=1e-12)
+        np.testing.assert_allclose(candidates[1], out, atol=1e-12)
+    else:
+        assert candidates is None
+
+
+def test_fewer_coordinates_change_no_audit(saved, monkeypatch):
+    """The noise is alike in all directions: a white box in the span proves what it proves in all 50 dimensions."""
+    short, _ = clean(saved["snapaudit_fixed_data"], "ESA")
+    esa = mechanism("ESA", 8.0)
+    pair = Words().encode(["maroon", REPLY])
+    long = np.array([pair[0] / 3 + pair[1] * 2 / 3, pair[1]])
+    for threshold in (-1.0, 0.0, 2.0):
+        one = esa.success(
+            short.with_canary[:1], short.with_canary[0], short.without_canary[0], "white", threshold
+        )
+        other = EmbeddingSpaceAggregation(8.0, partitions=3).success(long[:1], *long, "white", threshold)
+        np.testing.assert_allclose(one, other)
+
+
+def test_designs_differ_in_what_varies(saved):
+    fixed, redrawn = audits("fixed data, PV, white"), audits("redrawn, PV, white")
+    assert (fixed["runs"], redrawn["runs"]) == (40, 60)
+    assert rows(fixed, "active").shape == (5, 2)
+    assert rows(fixed, "passive").shape == (5, 3)
+    # The first run names an uncommon pair: the modal bound finds nothing, betting does, knowing the pairs more.
+    assert not rows(redrawn, "active").any()
+    known = audits("redrawn informed, PV, white")
+    assert 0 < rows(redrawn, "active betting")[3].mean() < rows(known, "active")[3].mean() < 8
+    one = audits("one deal, PV, white", trials=20_000)
+    assert set(one) == {"runs", "passive"}
+    assert one["runs"] == 20_000
+    assert rows(fixed, "active")[3].mean() < rows(one, "passive")[3].mean() < 8.3
+    assert "active betting" not in audits("fixed data, PoE, black")
+
+
+@pytest.mark.parametrize(
+    "key", [f"fixed data, {name}, {view}" for name in ("ESA", "KSA") for view in ("white", "black")]
+)
+def test_generation(saved, key):
+    found = audits(key, n_sample=500, active=1, passive=1)
+    printed = rows(found, "printed active").ravel()
+    assert printed[0] < 1 < printed[3] < 9
+    assert rows(found, "active").ravel()[3] < printed[3]
+
+
+def test_the_same_seed_gives_the_same_audits(saved):
+    sizes = {"n_sample": 300, "active": 1, "passive": 1}
+    assert audits("fixed data, PoE, white", **sizes) == audits("fixed data, PoE, white", **sizes)
+    assert audits("fixed data, PoE, white", 1, **sizes) != audits("fixed data, PoE, white", **sizes)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("loose data, PV, white", "design of the key must be one of 'fixed data', .* got 'loose data'"),
+        ("redrawn, RAG, white", "mechanism of the key must be one of 'PV', .* got 'RAG'"),
+        ("redrawn, PV", "view of the key must be one of 'white', 'black', got ''"),
+    ],
+)
+def test_bad_keys(key, message):
+    with pytest.raises(ValueError, match=message):
+        audits(key)
+
+
+def table(**means):
+    """Cells by kind and view: {"active_white": [five numbers]}; errors of .1."""
+    lines = [
+        ("d", "PV", place.split("_")[1], place.split("_")[0], epsilon, 40, mean, 0.1)
+        for place, values in means.items()
+        for epsilon, mean in zip(EPSILONS, values, strict=True)
+    ]
+    names = ["design", "mechanism", "view", "kind", "epsilon", "runs", "mean", "error"]
+    return pd.DataFrame(lines, columns=names)
+
+
+def test_cells():
+    item = {"runs": 40, "active": [1, 3, 2, 4, 3, 5, 4, 6, 5, 7]}
+    found = cells({"fixed data, PV, white": item})
+    assert found.iloc[1].tolist() == ["fixed data", "PV", "white", "active", 2.0, 40, 3.0, 1.0]
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize(
+    ("passive", "outcome", "against"),
+    [
+        ([0, 1, 2, 3, 4], "HOLDS", 0),
+        ([0, 1, 2, 3, 8.3], "UNDECIDED", 0),
+        ([0, 1, 2, 3, 8.5], "FAILS", 1),
+        ([0, 1, 2, 3, 8], "HOLDS", 0),
+    ],
+)
+def test_orderings(passive, outcome, against):
+    found = ordering(table(active_white=[1, 2, 3, 4, 8], passive_white=passive), "kind", "active", "passive")
+    assert (found.outcome, found.n, len(found.against)) == (outcome, 5, against)
+    assert found.effect == pytest.approx(np.mean(np.subtract([1, 2, 3, 4, 8], passive)))
+    assert found.high - found.low == pytest.approx(2 * 1.96 * 0.02**0.5 / 5**0.5)
+    if against:
+        assert found.against.index[0] == ("PV", "white", 16.0)
+    views = ordering(table(active_white=[2] * 5, active_black=[1] * 5), "view", "white", "black")
+    assert (views.outcome, views.effect) == ("HOLDS", 1)
+
+
+def test_variance_of_success_by_hand():
+    """Half of the runs have the reference, half lack a vote: two success rates, each known."""
+    without = np.array([[0.0, 3, 0], [0, 2, 0]] * 30)
+    same = Snapshot(np.tile([0.0, 2, 1], (60, 1)), np.tile([0.0, 3, 0], (60, 1)))
+    assert success_variance(same, "PV") < 1e-30
+    found = success_variance(Snapshot(same.with_canary, without), "PV")
+    # Along (0, -1, 1)/sqrt 2 the two lie 1/sqrt 2 apart; at the best threshold between them the rates differ most.
+    sigma = mechanism("PV", 16.0).sigma
+    most = 2 * norm.cdf(1 / 8**0.5 / sigma) - 1
+    assert 0.001 < found <= (most / 2) ** 2 * 60 / 59 + 1e-12
+
+
+def test_tails():
+    lines = {
+        ("PV", "white"): [1, 2, 4, 8, 16], ("PV", "black"): [1, 2, 4, 8, 12],
+        ("ESA", "white"): [1, 2, 4, 8, 16], ("ESA", "black"): [1, 2, 3, 6, 12],
+        ("PoE", "white"): [1, 2, 4, 8, 10], ("PoE", "black"): [1, 2, 4, 5, 2],
+        ("KSA", "white"): [1, 2, 4, 8, 8], ("KSA", "black"): [1, 2, 4, 5, 4],
+    }  # fmt: skip
+    found = pd.concat(
+        [
+            table(passive_white=v).assign(mechanism=name, view=view, error=0.01)
+            for (name, view), v in lines.items()
+        ]
+    )
+    judged = tails(found)
+    assert {name: round(fall, 6) for name, (fall, _) in judged.falls.items()} == {
+        "PoE": 0.8,
+        "KSA": 0.5,
+        "PV": 0.25,
+        "ESA": 0,
+    }
+    assert (judged.outcome, judged.effect) == ("HOLDS", pytest.approx(0.25))
+    error = np.hypot(np.hypot(0.01, 0.01) / 4, np.hypot(0.01, 0.005) / 8)
+    assert judged.falls["KSA"][1] == pytest.approx(error)
+    assert tails(found.assign(error=2.0)).outcome == "UNDECIDED"
+    steady = found.copy()
+    steady.loc[(steady["mechanism"] == "KSA") & (steady["view"] == "black"), "mean"] = [1, 2, 4, 8, 8]
+    assert tails(steady).outcome == "FAILS"
