@@ -1,9 +1,10 @@
 """One function a kind of picture: a matplotlib figure and the numbers to draw on it."""
 
-import itertools
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,7 +17,7 @@ SERIES: dict[str, dict[str, Any]] = {
     "as stated": {"color": "#D55E00", "marker": "v", "linestyle": "--"},
     "valid": {"color": "#009E73", "marker": "^", "linestyle": ":"},
 }
-REFERENCE = {"color": "0.6", "linestyle": "-"}
+REFERENCES_DRAWN: list[dict[str, Any]] = [{"color": "0.6", "linestyle": line} for line in ("-", "--", ":")]
 REFERENCES = ("exact", "claimed", "baseline")  # how the name of a series begins that is drawn so
 CYCLE: list[dict[str, Any]] = [
     {"color": "#0072B2", "marker": "s", "linestyle": "-"},
@@ -62,7 +63,7 @@ def audited_against_claimed(figure: Figure, numbers: pd.DataFrame, *, width: flo
             _points(upper, part, part["audited"], part["error"], series, style)
             share = part["ceiling"].to_numpy()
             _points(lower, part, part["audited"] / share, part["error"] / share, series, style)
-        upper.set_title(panel)
+        upper.set_title(_wrapped(panel, figure.get_size_inches()[0] / across - 0.2))
         upper.set_xscale("log", base=2)
         upper.set_yscale("log", base=2)
         lower.set_xlabel("claimed ε")
@@ -110,24 +111,26 @@ def curves(
     numbers = numbers if "panel" in numbers else numbers.assign(panel="")
     panels = list(dict.fromkeys(numbers["panel"]))
     across = len(panels) if len(panels) < 5 else 3
+    if width is not None:
+        across = min(across, max(1, int(width // 1.35)))
     down = -(-len(panels) // across)
     _resize(figure, max(3.6, 2.7 * across), 2.9 if down == 1 else 2.4 * down, width)
+    room, height = figure.get_size_inches()[0] / across - 0.3, figure.get_size_inches()[1] / down
     axes = figure.subplots(down, across, sharey=True, squeeze=False)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
-    names = [name for name in dict.fromkeys(numbers["series"]) if not name.startswith(REFERENCES)]
-    styles = dict(zip(names, itertools.cycle(CYCLE), strict=False))
+    styles = _styles(numbers["series"])
     for axis, panel in zip(axes.flat, panels, strict=False):
         axis.set(
-            title=panel, xlabel=x, xscale=xscale, yscale=yscale
+            title=_wrapped(panel, room), xlabel=_wrapped(x, room), xscale=xscale, yscale=yscale
         )  # a scale set later would undo ticks of words
         for name, part in numbers[numbers["panel"] == panel].groupby("series", sort=False):
-            style = styles.get(str(name), REFERENCE)
+            style = styles[str(name)]
             axis.plot(part["x"], part["y"], label=name, markevery=max(1, len(part) // 8), **style)
             if "low" in part and part["low"].notna().any():
                 axis.fill_between(part["x"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0)
     for axis in axes[:, 0]:
-        axis.set_ylabel(y)
+        axis.set_ylabel(_wrapped(y, 0.65 * height))
     _legend(figure)
 
 
@@ -150,20 +153,24 @@ def dots(
     """
     labels = list(dict.fromkeys(numbers["label"]))
     _resize(figure, 4.2, 0.9 + 0.3 * len(labels), width)
+    across = figure.get_size_inches()[0]
+    shown = [_wrapped(label, 0.5 * across) for label in labels]
+    room = across - min(0.5 * across, max(map(_inches, labels))) - 0.4  # below the axes, right of the labels
     axis = figure.subplots()
-    reference = numbers["series"].str.startswith(REFERENCES)
+    reference, styles = numbers["series"].str.startswith(REFERENCES), _styles(numbers["series"])
     for name, value in (
         numbers[reference].drop_duplicates("series")[["series", "value"]].itertuples(index=False)
     ):
-        axis.axvline(value, label=name, color=REFERENCE["color"])
+        axis.axvline(value, label=name, **styles[str(name)])
     groups = list(numbers[~reference].groupby("series", sort=False))
-    for number, ((name, part), style) in enumerate(zip(groups, itertools.cycle(CYCLE), strict=False)):
+    for number, (name, part) in enumerate(groups):
+        style = styles[str(name)]
         places = np.array([labels.index(label) for label in part["label"]], dtype=float)
         if "low" in part:  # bars of different series side by side
             places += 0.2 * (number - (len(groups) - 1) / 2)
             axis.hlines(places, part["low"], part["high"], color=style["color"], linewidth=0.8)
         axis.plot(part["value"], places, label=name, **{**style, "linestyle": "none"})
-    axis.set(xlabel=x, xscale=xscale, yticks=range(len(labels)), yticklabels=labels)
+    axis.set(xlabel=_wrapped(x, room), xscale=xscale, yticks=range(len(labels)), yticklabels=shown)
     axis.invert_yaxis()
     axis.grid(axis="y", linewidth=0.3)
     _legend(figure)
@@ -207,10 +214,22 @@ def sentences(figure: Figure, numbers: pd.DataFrame, *, width: float | None = No
         axis.text(column, row, text, parse_math=False, va="center", **style)
 
 
+def _styles(series: pd.Series) -> dict[str, dict[str, Any]]:
+    names = [str(name) for name in dict.fromkeys(series)]
+    found: dict[str, dict[str, Any]] = {}
+    for kind, styles in ((False, CYCLE), (True, REFERENCES_DRAWN)):
+        group = [name for name in names if name.startswith(REFERENCES) == kind]
+        if len(group) > len(styles):  # another round of the same colours and marks would tell nothing apart
+            what = "references" if kind else "series"
+            raise ValueError(f"numbers must have at most {len(styles)} {what}, got {', '.join(group)}")
+        found |= dict(zip(group, styles, strict=False))
+    return found
+
+
 def _resize(figure: Figure, natural_width: float, height: float, width: float | None) -> None:
-    # A narrower page keeps the proportions, but no flatter than 0.55: text does not shrink with it.
+    # A narrower page keeps the proportions, but no flatter than 0.8: text does not shrink with it.
     width = width or natural_width
-    figure.set_size_inches(width, max(height * width / natural_width, min(height, 0.55 * width)))
+    figure.set_size_inches(width, max(height * width / natural_width, min(height, 0.8 * width)))
 
 
 def _legend(figure: Figure) -> None:
@@ -218,8 +237,22 @@ def _legend(figure: Figure) -> None:
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
-    columns = max(1, min(len(shown), int(figure.get_size_inches()[0] // 1.5)))
-    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=columns)
+    if not shown:
+        return
+    across, mark = figure.get_size_inches()[0], 0.55  # inches of a mark and the space around it
+    columns = max(1, min(len(shown), int(across // max(1.5, mark + max(map(_inches, shown))))))
+    texts = [_wrapped(label, across / columns - mark) for label in shown]
+    figure.legend(list(shown.values()), texts, loc="outside lower center", ncols=columns)
+
+
+def _inches(text: str) -> float:
+    # Letters are half as wide as high, more or less: near enough to decide where a line breaks.
+    return len(text) * 0.5 * mpl.rcParams["font.size"] / 72
+
+
+def _wrapped(text: str, inches: float) -> str:
+    letters = int(inches * 72 / (0.5 * mpl.rcParams["font.size"]))
+    return "\n".join(textwrap.fill(line, max(letters, 8)) for line in str(text).split("\n"))
 
 
 PLOTS: dict[str, Callable[..., None]] = {
