@@ -1,18 +1,26 @@
 """A small repository of its own for tests of what writes files or starts processes, and workers for them."""
 
 import json
+import os
 import re
+import shutil
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 import pytest
 
 from dprepro.base import paths
 
 GATE = "assert True"
+REPOSITORY = paths.ROOT
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
@@ -108,3 +116,107 @@ def workers() -> Iterator[Any]:
 def new_house() -> Callable[[Path], House]:
     """Return the maker of such a repository, for fixtures that outlive one test."""
     return make_house
+
+
+END_WITH_PARENT = """
+import os, runpy, sys, threading
+threading.Thread(target=lambda: os._exit(len(sys.stdin.read())), daemon=True).start()
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+class TcpCluster:
+    """A Dask scheduler and workers as processes of their own, over TCP on this machine.
+
+    Each worker has a folder of its own with a checkout of its own: the library, the locks, no data. `toys` is a
+    folder on the path of their Python. All copy the library as it was at the beginning (`source`).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.toys = folder / "toys"
+        self.toys.mkdir(parents=True)
+        self.source = folder / "source"
+        shutil.copytree(REPOSITORY / "lib" / "dprepro", self.source / "lib" / "dprepro")
+        for name in ("requirements.lock", "models.lock", "pyproject.toml"):
+            shutil.copy2(REPOSITORY / name, self.source / name)
+        (self.source / "data" / "reported").mkdir(parents=True)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start_scheduler(self) -> None:
+        self.scheduler = self._start("scheduler", "scheduler", "--port", str(self.port), where=self.folder)
+
+    def stop_scheduler(self) -> None:
+        assert self.scheduler is not None
+        self.scheduler.kill()
+        self.scheduler.wait()
+
+    def start_worker(self, name: str, **changed: str) -> Path:
+        """Start a worker in <folder>/<name>; `changed` has new contents of modules of its dprepro, by name."""
+        root = self.folder / name
+        if not root.exists():
+            shutil.copytree(self.source, root)
+        for module, content in changed.items():
+            (root / "lib" / "dprepro" / f"{module}.py").write_text(content)
+        options = ("--no-nanny", "--nthreads", "1", "--local-directory", str(root / "dask"))
+        self.workers[name] = self._start(name, "worker", self.address, *options, where=root)
+        return root
+
+    def stop_worker(self, name: str) -> list[psutil.Process]:
+        """Kill a worker alone, as a power cut does; return the processes that it had started."""
+        process = self.workers.pop(name)
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+        return family
+
+    def close(self) -> None:
+        for process in [*self.workers.values(), *([self.scheduler] if self.scheduler else [])]:
+            with suppress(psutil.Error):
+                for member in [*psutil.Process(process.pid).children(recursive=True), process]:
+                    with suppress(psutil.Error):
+                        member.kill()
+            process.wait()
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def _start(self, name: str, program: str, *options: str, where: Path) -> "subprocess.Popen[bytes]":
+        path = os.pathsep.join(map(str, [where / "lib", self.toys]))
+        command = [sys.executable, "-c", END_WITH_PARENT, f"distributed.cli.dask_{program}", *options]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, "--host", "127.0.0.1", "--no-dashboard"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=where,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+
+
+@pytest.fixture(scope="module")
+def tcp_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TcpCluster]:
+    """A cluster without any process yet; what a module's tests start is ended after them."""
+    cluster = TcpCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tcp_cluster: TcpCluster) -> House:
+    """A house with the library itself, as a client of such a cluster needs it."""
+    made = House(Path(shutil.copytree(tcp_cluster.source, tmp_path / "client")))
+    for name, folder in {"ROOT": "", "DATA": "data", "NOTEBOOKS": "notebooks"}.items():
+        monkeypatch.setattr(paths, name, made.root / folder)
+    monkeypatch.setenv("DPREPRO_BUILD", str(made.root / "build"))
+    monkeypatch.delenv("DPREPRO_OUT", raising=False)
+    return made

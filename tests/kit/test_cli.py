@@ -35,7 +35,10 @@ def calls(monkeypatch):
 def test_run_passes_its_options_on_and_gathers(calls):
     assert cli.main(["run", "--profile", "smoke", "--only", "snapaudit/*", "--jobs", "1", "--force"]) == 0
     assert calls.found[0][1] == ("smoke", "snapaudit/*", 1, True)
+    assert calls.found[0][2] == {"scheduler": None}
     assert calls.found[1] == ("gather", ("smoke",), {})
+    assert cli.main(["run", "--scheduler", "tcp://10.0.0.5:8786"]) == 0
+    assert calls.found[2][2] == {"scheduler": "tcp://10.0.0.5:8786"}
 
 
 def test_a_failed_notebook_is_an_exit_status(calls):

@@ -13,7 +13,7 @@ import pytest
 
 from dprepro.base import kernel, paths
 from dprepro.base.store import write_atomic
-from dprepro.kit import execute
+from dprepro.kit import accept, execute
 from dprepro.kit.plan import Outcome, plan
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -161,7 +161,8 @@ def test_full_disk_keeps_the_good_run(house: Any, monkeypatch: pytest.MonkeyPatc
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             write_atomic(path, data)
 
-        monkeypatch.setattr(execute, "write_atomic", write)
+        for module in (execute, accept):
+            monkeypatch.setattr(module, "write_atomic", write)
         assert "No space left" in run().error
         assert job.manifest() == before
         assert house.leftovers() == []

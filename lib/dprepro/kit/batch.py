@@ -9,8 +9,8 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,7 @@ def run(
     cell_timeout: float | None = None,
     notebook_timeout: float | None = None,
     client: "Client | None" = None,
+    scheduler: str | None = None,
 ) -> RunSummary:
     """Execute the notebooks of a profile whose inputs have changed.
 
@@ -76,8 +77,10 @@ def run(
     cell_timeout, notebook_timeout : float, optional
         Seconds, positive; by default those of the profile in `TIMEOUTS`.
     client : distributed.Client, optional
-        A running cluster to use instead, for example of dask-jobqueue; its workers must share this file
-        system. It is left running.
+        Running workers to use instead, which share this file system. They are left running.
+    scheduler : str, optional
+        Address of a Dask scheduler, "tcp://host:port": the notebooks go to its workers, which need not share a
+        file system with this machine (`kit.remote`). `jobs` is then how many are there at a time.
 
     Returns
     -------
@@ -90,7 +93,7 @@ def run(
         Nothing has run then: unknown profile, notebook, parameter or value; no match for `only`; a notebook
         without parameters cell or gate.
     OSError
-        The build folder cannot be written.
+        The build folder cannot be written; no scheduler answers.
     BlockingIOError
         Another batch is writing the same profile; the message says which process.
     """
@@ -112,8 +115,16 @@ def run(
         for name in summary.skipped:
             print(_line(name, 0.0, "skipped (unchanged)"))
         if todo:
-            task = partial(_execute, cell_timeout=cell_limit, notebook_timeout=notebook_limit)
-            _run_all(todo, task, jobs, client, summary)
+            with tqdm(total=len(todo), unit="notebook", disable=None, dynamic_ncols=True) as bar:
+                limits = (cell_limit, notebook_limit)
+                if scheduler is None:
+                    ended = _run_here(todo, limits, jobs, client, bar)
+                else:
+                    from dprepro.kit.remote import outcomes  # Dask takes half a second, as below
+
+                    ended = outcomes(scheduler, todo, limits, jobs, bar.write)
+                with closing(ended):
+                    _report(ended, summary, bar)
     return summary
 
 
@@ -129,13 +140,9 @@ def _accepted(job: Job) -> Accepted | None:
     return Accepted(job.name, job.path(".out"), job.path(".ipynb"), manifest["inputs"] == job.inputs)
 
 
-def _run_all(
-    todo: list[Job],
-    task: Callable[[Job], Outcome],
-    jobs: int | None,
-    client: "Client | None",
-    summary: RunSummary,
-) -> None:
+def _run_here(
+    todo: list[Job], limits: tuple[float, float], jobs: int | None, client: "Client | None", bar: tqdm
+) -> Generator[tuple[Job, Outcome]]:
     # Imported here: Dask takes half a second, which `list` and `ledger` need not wait for.
     from dprepro.base.cluster import cores, finished, local_client
 
@@ -143,7 +150,6 @@ def _run_all(
         if client is None:
             client = stack.enter_context(local_client(min(jobs or cores(), len(todo))))
         width = jobs or sum(client.nthreads().values()) or 1
-        bar = stack.enter_context(tqdm(total=len(todo), unit="notebook", disable=None, dynamic_ncols=True))
         started: set[str] = set()
 
         def in_hand(running: list[Job]) -> None:
@@ -154,25 +160,29 @@ def _run_all(
                 for name in new:
                     print(_line(name, 0.0, "started"), flush=True)
 
-        for job, future in finished(client, task, todo, width, in_hand):
+        for job, future in finished(client, partial(_execute, limits=limits), todo, width, in_hand):
             failure = future.exception()
-            outcome = Outcome(0.0, f"its worker ended: {failure!r}") if failure else future.result()
-            if outcome.error:
-                summary.failed.append(job.name)
-                summary.errors[job.name] = outcome.error
-            else:
-                summary.ok.append(job.name)
-            bar.write(_line(job.name, outcome.seconds, _verdict(job, outcome)), file=sys.stdout)
-            bar.update()
+            yield job, Outcome(0.0, f"its worker ended: {failure!r}") if failure else future.result()
+
+
+def _report(ended: Iterator[tuple[Job, Outcome]], summary: RunSummary, bar: tqdm) -> None:
+    for job, outcome in ended:
+        if outcome.error:
+            summary.failed.append(job.name)
+            summary.errors[job.name] = outcome.error
+        else:
+            summary.ok.append(job.name)
+        bar.write(_line(job.name, outcome.seconds, _verdict(job, outcome)), file=sys.stdout)
+        bar.update()
     for names in (summary.ok, summary.failed):
         names.sort()
 
 
-def _execute(job: Job, cell_timeout: float, notebook_timeout: float) -> Outcome:
+def _execute(job: Job, limits: tuple[float, float]) -> Outcome:
     # papermill takes two seconds to import, which only the workers need to spend.
     from dprepro.kit.execute import execute
 
-    return execute(job, cell_timeout, notebook_timeout)
+    return execute(job, *limits)
 
 
 def _line(name: str, seconds: float, outcome: str) -> str:

@@ -181,6 +181,12 @@ def _parser() -> argparse.ArgumentParser:
         "name", help="as `dprepro list` prints it, or the first word of several, such as synbench"
     )
     rebuild.add_argument("--jobs", type=int, help="worker processes (default: one a core)")
+    for command, what in ((run, "notebooks"), (rebuild, "items")):
+        command.add_argument(
+            "--scheduler",
+            metavar="TCP",
+            help=f"send the {what} to a Dask cluster, such as tcp://10.0.0.5:8786; --jobs is how many at a time",
+        )
     figure = add("figure", commands.figure)
     figure.add_argument("name")
     figure.add_argument("--format", choices=("pdf", "png", "svg"), default="pdf")

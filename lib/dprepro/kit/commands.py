@@ -29,9 +29,15 @@ def run(options: argparse.Namespace) -> int:
     """Execute notebooks."""
     from dprepro.kit import batch, ledger
 
-    summary = batch.run(options.profile, options.only, options.jobs, options.force)
+    summary = batch.run(
+        options.profile, options.only, options.jobs, options.force, scheduler=options.scheduler
+    )
     ledger.gather(options.profile)
     return 1 if summary.failed else 0
+
+
+def _run_laptop(jobs: int | None = None) -> int:
+    return run(argparse.Namespace(profile="laptop", only="*", jobs=jobs, force=False, scheduler=None))
 
 
 def reproduce(options: argparse.Namespace) -> int:
@@ -39,7 +45,7 @@ def reproduce(options: argparse.Namespace) -> int:
     from dprepro.kit import ledger, refresh
     from dprepro.kit import site as pages
 
-    status = run(argparse.Namespace(profile="laptop", only="*", jobs=options.jobs, force=False))
+    status = _run_laptop(options.jobs)
     refresh.collect_figures(build_dir() / "figures")
     print()
     print(ledger.ledger_text())
@@ -129,12 +135,22 @@ def rebuild(options: argparse.Namespace) -> None:
     from dprepro.base import results
     from dprepro.text import pretrained
 
+    def compute(name: str) -> None:
+        if options.scheduler is None:
+            results.rebuild(name, jobs=options.jobs)
+        else:
+            from dprepro.kit import remote_rebuild
+
+            remote_rebuild.rebuild(name, options.scheduler, options.jobs)
+
     names = results.names()
     group = [name for name in names if name.startswith(f"{options.name}_")]
     if options.name in pretrained.names():
+        if options.scheduler is not None:
+            raise ValueError(f"{options.name} is trained on this machine: leave out --scheduler")
         pretrained.rebuild(options.name)
     elif options.name in names or not group:
-        results.rebuild(options.name, jobs=options.jobs)
+        compute(options.name)
     else:
         # Those that read other saved results come last.
         for name in sorted(
@@ -144,7 +160,7 @@ def rebuild(options: argparse.Namespace) -> None:
                 results.load(name)
                 print(f"{name}: nothing to do")
             except (ValueError, OSError):
-                results.rebuild(name, jobs=options.jobs)
+                compute(name)
 
 
 def fetch(options: argparse.Namespace) -> None:
@@ -175,7 +191,7 @@ def notebooks(options: argparse.Namespace) -> int:
     """Refresh the stored outputs of the notebooks and README's headline."""
     from dprepro.kit import ledger, refresh
 
-    status = run(argparse.Namespace(profile="laptop", only="*", jobs=None, force=False))
+    status = _run_laptop()
     if status == 0:
         refresh.stored_outputs()
         refresh.readme_headline(ledger.ledger_text())
@@ -187,7 +203,7 @@ def figures(options: argparse.Namespace) -> int:
     from dprepro.base.paths import FIGURES
     from dprepro.kit import refresh
 
-    status = run(argparse.Namespace(profile="laptop", only="*", jobs=None, force=False))
+    status = _run_laptop()
     refresh.collect_figures(FIGURES)
     return status
 

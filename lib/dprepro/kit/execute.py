@@ -7,7 +7,6 @@ Jupyter path calls python3. Each is handled here.
 
 import json
 import logging
-import os
 import re
 import secrets
 import shutil
@@ -28,6 +27,7 @@ from papermill.engines import Engine, papermill_engines
 from dprepro.base.cluster import private_prefix
 from dprepro.base.kernel import KERNELSPEC, environment, kernel_manager, last_words, peak_memory
 from dprepro.base.store import sha256_bytes, sha256_tree, write_atomic
+from dprepro.kit.accept import accept, keep_failed
 from dprepro.kit.plan import WATCHED, Job, Outcome, cells_sha256, read_cells
 
 _START_SECONDS = 120
@@ -209,23 +209,11 @@ def _put_in_place(job: Job, partial: Path, results: Path, record: dict[str, Any]
         "versions": dict(job.versions),
     }
     if error:
-        write_atomic(job.path(".failed.ipynb"), content)
-        write_atomic(job.path(".failed.json"), json.dumps(record, indent=1))
+        keep_failed(job, content, json.dumps(record, indent=1))
         return
     record["notebook_sha256"] = sha256_bytes(content)
     record["results_sha256"] = sha256_tree(results.iterdir())
-    # All that can meet a full disk comes first; then names change, the manifest's last.
-    final, old, manifest = job.path(".out"), Path(f"{results}-old"), Path(f"{results}-manifest")
-    write_atomic(partial, content)
-    write_atomic(manifest, json.dumps(record, indent=1))
-    if final.exists():
-        os.replace(final, old)
-    os.replace(results, final)
-    os.replace(partial, job.path(".ipynb"))
-    os.replace(manifest, job.path(".manifest.json"))
-    shutil.rmtree(old, ignore_errors=True)
-    job.path(".failed.ipynb").unlink(missing_ok=True)
-    job.path(".failed.json").unlink(missing_ok=True)
+    accept(job, content, results, json.dumps(record, indent=1))
 
 
 def _finish(job: Job, notebook: nbformat.NotebookNode, results: Path) -> bytes:
