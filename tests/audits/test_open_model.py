@@ -118,7 +118,7 @@ def test_designs_differ_in_what_varies(saved):
 
 
 @pytest.mark.parametrize(
-    "key", [f"fixed data, {name}, {view}" for name in ("ESA", "KSA") for view in ("white", "black")]
+    "key", [f"redrawn, {name}, {view}" for name in ("ESA", "KSA") for view in ("white", "black")]
 )
 def test_generation(saved, key):
     found = audits(key, n_sample=500, active=1, passive=1)
@@ -179,7 +179,7 @@ def test_orderings(passive, outcome, against):
     assert found.effect == pytest.approx(np.mean(np.subtract([1, 2, 3, 4, 8], passive)))
     assert found.high - found.low == pytest.approx(2 * 1.96 * 0.02**0.5 / 5**0.5)
     if against:
-        assert found.against.index[0] == ("PV", "white", 16.0)
+        assert found.against.index[0] == ("d", "PV", "white", 16.0)
     views = ordering(table(active_white=[2] * 5, active_black=[1] * 5), "view", "white", "black")
     assert (views.outcome, views.effect) == ("HOLDS", 1)
 

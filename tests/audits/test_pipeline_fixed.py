@@ -9,7 +9,6 @@ import pytest
 from dprepro.audits import pipeline_fixed
 from dprepro.audits.pipeline_fixed import fixed_data, report
 from dprepro.audits.pipeline_report import clean_outputs
-from dprepro.audits.pipeline_study import pipeline
 from dprepro.mechanisms.in_context.demonstrations import Demonstration, nonsense
 from dprepro.text.copying_ngram import CopyingNGram
 from dprepro.text.questions import Answered
@@ -64,7 +63,6 @@ def test_the_data_set_is_the_same_whatever_is_drawn():
     assert with_ == [canary, *without[1:]]
     assert data.number == len(without) == 12
     assert set(without) != set(fixed_data("sentiment", 2).pool)
-    assert fixed_data("sentiment", 1, 3).number == 3
 
 
 def test_runs_deal_one_data_set_anew():
@@ -86,28 +84,9 @@ def test_another_seed_gives_another_data_set():
     assert len(one & set(shown())) < 3
 
 
-def test_one_demonstration_a_partition():
-    """Each prompt holds one demonstration, so a deal permutes prompts; the demonstrations change from run to run."""
-    found = block("votes, one label, single, 0", runs=6)
-    assert all(prompt.count("\n") == 1 for prompt in ASKED)
-    assert len(shown()) == 6 * 3 + 1
-    assert len(found["with_canary"]) == 6 * 3
-    data = pipeline("one label", "copying", CopyingNGram(), 7)
-    dealt = {
-        tuple(
-            sorted(
-                data.style.build([item], data.canary.text)
-                for item in fixed_data("one label", 7, 3).draw(None, rng)
-            )
-        )
-        for rng in np.random.default_rng(0).spawn(5)
-    }
-    assert len(dealt) == 1
-
-
 def test_blocks_are_read_as_those_of_the_study():
     found = {
-        f"experts, sentiment, single, {n}": block(f"experts, sentiment, single, {n}", 2, n) for n in (0, 1)
+        f"experts, sentiment, copying, {n}": block(f"experts, sentiment, copying, {n}", 2, n) for n in (0, 1)
     }
     found["texts, replies, copying, 0"] = block("texts, replies, copying, 0", 3)
 
@@ -115,7 +94,7 @@ def test_blocks_are_read_as_those_of_the_study():
         def statistic(self, answers):
             return np.array([len(answers), float(np.shape(answers)[-1])])
 
-    rows = clean_outputs(found, "experts, sentiment, single", First()).with_canary
+    rows = clean_outputs(found, "experts, sentiment, copying", First()).with_canary
     np.testing.assert_array_equal(rows, np.tile([3, 3], (4, 1)))
     assert len(clean_outputs(found, "texts, replies, copying", First()).with_canary) == 3
 
@@ -124,7 +103,7 @@ def test_blocks_are_read_as_those_of_the_study():
     ("key", "message"),
     [
         ("batches, sentiment, copying, 0", "kind of the key must be one of 'votes', .* got 'batches'"),
-        ("votes, sentiment, direct, 0", "design of the key must be one of 'copying', 'single', got 'direct'"),
+        ("votes, sentiment", "style must be one of 'copying', .* got ''"),
         ("votes, weather, copying, 0", "task must be one of 'sentiment', .* got 'weather'"),
     ],
 )
@@ -136,5 +115,3 @@ def test_bad_keys(key, message):
 def test_bad_numbers():
     with pytest.raises(ValueError, match="runs must be a whole number of at least 1, got 0"):
         block("votes, sentiment, copying, 0", runs=0)
-    with pytest.raises(ValueError, match="pool must hold the .* demonstrations of a run"):
-        fixed_data("sentiment", 1, 10**6)

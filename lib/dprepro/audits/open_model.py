@@ -3,11 +3,12 @@
 SnapAudit (arXiv 2511.13502) compares audits in tables; here each cell is made on clean outputs that a model gave
 (`pipeline_study`, `pipeline_fixed`). A key of the saved result names what varies between runs, mechanism and view:
 
-    "fixed data, PoE, black"          D and D' fixed, dealt to partitions anew in each run (the paper's design)
-    "redrawn, PV, white"              other demonstrations in each run; the attacker has one pair of clean outputs
+    "fixed data, PV, black"           D and D' fixed, dealt to partitions anew in each run (the paper's design)
+    "redrawn, PoE, white"             other demonstrations in each run; the attacker has one pair of clean outputs
     "redrawn informed, PV, white"     the same runs; the attacker knows each run's pair (`informed`)
-    "one deal, KSA, black"            the first deal alone. Its clean output is known and does not vary, so releases
-                                      of it are independent trials: the passive audit with as many as are wanted
+    "one deal, KSA, black"            the run alone in which the canary moves the clean output furthest. That output
+                                      is known and does not vary, so its releases are independent trials: the
+                                      passive audit, with as many trials as are wanted
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dprepro.audits.informed import Informed, informed
-from dprepro.audits.pipeline_report import clean_outputs
+from dprepro.audits.pipeline_report import clean_outputs, moved
 from dprepro.audits.pipeline_study import ONE_REPLY, PARTITIONS, UNUSUAL, labels
 from dprepro.audits.snapshot import Audit, Snapshot, active_audit, passive_audit
 from dprepro.audits.snapshot_trial import Array
@@ -34,7 +35,7 @@ SOURCES = {
     "fixed data": "snapaudit_fixed_data",
     "redrawn": "snapaudit_open_model",
     "redrawn informed": "snapaudit_open_model",
-    "one deal": "snapaudit_fixed_data",
+    "one deal": "snapaudit_open_model",
 }
 BLOCKS = {
     "PV": "votes, one label, copying",
@@ -94,10 +95,10 @@ def report(
     one_of("view of the key", view, VIEWS)
     snapshot, candidates = clean(results.load(SOURCES[design]), name)
     if design == "one deal":
-        snapshot = Snapshot(
-            np.repeat(snapshot.with_canary[:1], trials, axis=0),
-            np.repeat(snapshot.without_canary[:1], trials, axis=0),
-        )
+        # Chosen by clean outputs, before any noise is drawn: a claim holds for every deal.
+        run = int(np.argmax(moved(snapshot).round(9)))
+        pair = snapshot.with_canary[run], snapshot.without_canary[run]
+        snapshot = Snapshot(np.tile(pair[0], (trials, 1)), np.tile(pair[1], (trials, 1)))
     elif design == "redrawn informed":
         snapshot = informed(snapshot)
     found: dict[str, Any] = {"runs": len(snapshot.with_canary)}

@@ -15,7 +15,7 @@ from dprepro.audits.snapshot import Snapshot, active_audit
 from dprepro.audits.snapshot_trial import Trial
 from dprepro.base.check import one_of
 
-_WORST = 3.0  # standard errors: 40 cells at a joint level of .05, one-sided
+_WORST = 3.2  # standard errors: 70 cells at a joint level of .05, one-sided
 HEAVY, LIGHT = ("PoE", "KSA"), ("PV", "ESA")  # exponential mechanisms and Gaussian noise
 
 
@@ -49,7 +49,7 @@ class Ordering(NamedTuple):
     Attributes
     ----------
     outcome : str
-        FAILS where a cell's difference is below 0 by more than three standard errors, HOLDS where none is below 0,
+        FAILS where a cell's difference is below 0 by more than 3.2 standard errors, HOLDS where none is below 0,
         else UNDECIDED.
     effect, low, high : float
         Mean difference over the cells, with its interval (noise of the audits alone).
@@ -73,14 +73,14 @@ def ordering(table: pd.DataFrame, by: str, high: str, low: str) -> Ordering:
     Parameters
     ----------
     table : DataFrame
-        Rows of `cells`, of one design.
+        Rows of `cells`; a cell has both values of the column.
     by : {"kind", "view"}
     high, low : str
         The one that should be larger, and the other.
     """
     at = [
         name
-        for name in ("mechanism", "view", "kind", "epsilon")
+        for name in ("design", "mechanism", "view", "kind", "epsilon")
         if name != one_of("by", by, ("kind", "view"))
     ]
     one, other = (table[table[by] == side].set_index(at)[["mean", "error"]] for side in (high, low))
@@ -123,7 +123,7 @@ class Tails(NamedTuple):
     outcome : str
         HOLDS where the black box's share of what the white box proves falls from epsilon 4 to 16 for both exponential
         mechanisms, and by more than for either Gaussian one; FAILS where one of the two falls by less; UNDECIDED
-        where three standard errors do not tell.
+        where 3.2 standard errors do not tell.
     effect, low, high : float
         The smaller fall of the exponential mechanisms less the larger of the Gaussian ones.
     falls : dict

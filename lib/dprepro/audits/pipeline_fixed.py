@@ -5,10 +5,9 @@ differ between calls is which demonstrations share a partition. `pipeline_study`
 run. Here D is drawn once, blocks are of the same form, and an item of a saved result is named alike:
 
     "votes, one label, copying, 3"        12 demonstrations, the same in all blocks, dealt to three partitions
-    "votes, one label, single, 3"         three demonstrations, one a partition, as in the paper's worked example:
-                                          dealing can only permute prompts, so other demonstrations are drawn here
 
-Texts, labels, tokens and canary are those of `pipeline_study`.
+Texts, labels, tokens, canary and prompts are those of `pipeline_study`. (With one demonstration a partition, as in
+the paper's worked example, a deal can only permute prompts, so nothing at all would vary.)
 """
 
 from collections.abc import Sequence
@@ -37,7 +36,6 @@ from dprepro.text.local_model import LocalModel
 from dprepro.text.responders import StoredResponder
 
 KINDS = ("votes", "experts", "texts")
-DESIGNS = ("copying", "single")
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class FixedData:
         return [*self.pool] if canary is None else [canary, *self.pool[1:]]
 
 
-def fixed_data(task: str, data_seed: int, number: int = PARTITIONS * SHOTS) -> FixedData:
+def fixed_data(task: str, data_seed: int) -> FixedData:
     """Return the data set D of a task, drawn once from all its demonstrations.
 
     Parameters
@@ -70,10 +68,9 @@ def fixed_data(task: str, data_seed: int, number: int = PARTITIONS * SHOTS) -> F
     task : str
         One of `pipeline_study.TASKS`.
     data_seed : int
-    number : int
-        Demonstrations in D.
     """
-    return FixedData(RandomDraw(_pool(task), number).draw(None, np.random.default_rng(data_seed)))
+    source = RandomDraw(_pool(task), PARTITIONS * SHOTS)
+    return FixedData(source.draw(None, np.random.default_rng(data_seed)))
 
 
 def report(key: str, rng: np.random.Generator, runs: int, canary_seed: int, data_seed: int) -> dict[str, Any]:
@@ -82,9 +79,9 @@ def report(key: str, rng: np.random.Generator, runs: int, canary_seed: int, data
     Parameters
     ----------
     key : str
-        Kind ("votes", "experts", "texts"), task, design ("copying", "single") and number, with commas between them.
+        Kind ("votes", "experts", "texts"), task, style and number, with commas between them.
     rng : numpy.random.Generator
-        Deals demonstrations to partitions; of the single design draws them.
+        Deals demonstrations to partitions.
     runs : int
         In the block.
     canary_seed, data_seed : int
@@ -95,9 +92,8 @@ def report(key: str, rng: np.random.Generator, runs: int, canary_seed: int, data
     ValueError
         For a key that is none of these.
     """
-    kind, task, design, _ = (part.strip() for part in f"{key},,,".split(",")[:4])
+    kind, task, style, _ = (part.strip() for part in f"{key},,,".split(",")[:4])
     one_of("kind of the key", kind, KINDS)
-    one_of("design of the key", design, DESIGNS)
     positive_count("runs", runs)
     source = LocalModel(
         dtype="float64" if kind == "experts" else "float32",
@@ -106,13 +102,8 @@ def report(key: str, rng: np.random.Generator, runs: int, canary_seed: int, data
         device="cpu",
     )
     with TemporaryDirectory() as folder:  # the two sides share prompts; each is asked once
-        asked = pipeline(
-            task, "copying", StoredResponder(source, AnswerStore(folder), progress=False), canary_seed
-        )
-        data = (
-            fixed_data(task, data_seed) if design == "copying" else RandomDraw(asked.source.pool, PARTITIONS)
-        )
-        chosen = replace(asked, source=data)
+        stored = StoredResponder(source, AnswerStore(folder), progress=False)
+        chosen = replace(pipeline(task, style, stored, canary_seed), source=fixed_data(task, data_seed))
         if kind == "experts":
-            return _experts(chosen, labels(task, "copying"), rng, runs)
+            return _experts(chosen, labels(task, style), rng, runs)
         return (_votes if kind == "votes" else _texts)(chosen, rng, runs)
