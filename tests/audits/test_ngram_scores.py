@@ -103,3 +103,8 @@ def test_misfits_are_refused():
         attack_scores([[-1]], [[-1]], [0])
     with pytest.raises(ValueError, match=r"order must be"):
         target_logprobs(["a"], ["a"], 0)
+
+
+def test_one_text_is_no_corpus():
+    with pytest.raises(ValueError, match="texts must be a sequence of texts, got 'a fine film'"):
+        target_logprobs("a fine film", ["a film"])

@@ -41,12 +41,19 @@ def few(monkeypatch):
         np.arange(6),
         np.arange(0),
     )
-    monkeypatch.setattr(synbench_corpora, "films", lambda: own)
+    monkeypatch.setattr(synbench_corpora, "films", {"own": own}.__getitem__)
     return own
 
 
 def scores(key=0, seed=0, **changes):
-    settings = {"generator": PLAIN, "epsilon": 0.5, "sample_rate": 1.0, "steps": 1, "learning_rate": 3e-3}
+    settings = {
+        "targets": "own",
+        "generator": PLAIN,
+        "epsilon": 0.5,
+        "sample_rate": 1.0,
+        "steps": 1,
+        "learning_rate": 3e-3,
+    }
     settings |= {"written": 6, "max_tokens": 6, **changes}
     return corpus_scores(key, np.random.default_rng(seed), **settings)
 

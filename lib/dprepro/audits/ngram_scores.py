@@ -68,8 +68,10 @@ def target_logprobs(texts: Sequence[str], targets: Sequence[str], order: int = 2
     Raises
     ------
     ValueError
-        A corpus that is empty or of blanks alone, a target without a word, an order outside its domain.
+        A corpus that is one text, empty or of blanks alone, a target without a word, an order outside its domain.
     """
+    if isinstance(texts, str):  # would be read letter by letter
+        raise ValueError(f"texts must be a sequence of texts, got {texts!r:.80}")
     corpus = [tokens(text) for text in texts]
     if not any(corpus):
         raise ValueError(f"texts must hold a word, got {len(corpus)} texts, all of them blank")

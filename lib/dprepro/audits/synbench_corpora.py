@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from dprepro.audits.ngram_scores import blanks, target_logprobs, tokens
 from dprepro.audits.synbench_films import LABELS, Films, films
 from dprepro.base.check import one_of
-from dprepro.mechanisms.synthesis.dp_gen import DPGen, SyntheticTexts, TextGenerator
+from dprepro.mechanisms.synthesis.dp_gen import DPGen, TextGenerator
+from dprepro.mechanisms.synthesis.labelled_texts import SyntheticTexts
 from dprepro.text.tiny_lm import tiny_lm
 
 PLAIN, PRIVATE, NO_NOISE, HALF_NOISE, CONTROL = "plain", "private", "no noise", "half the noise", "control"
@@ -29,6 +30,7 @@ def corpus_scores(
     key: int,
     rng: np.random.Generator,
     *,
+    targets: str,
     generator: str,
     epsilon: float,
     sample_rate: float,
@@ -44,6 +46,8 @@ def corpus_scores(
     key : int
         Number of the subset.
     rng : Generator
+    targets : str
+        Saved result with the targets and the design.
     generator : str
         "plain": neither clipping nor noise; "private": at `epsilon`; "no noise", "half the noise": at `epsilon` by
         its account, with the noise left out or halved; "control": the public model, which saw no private text.
@@ -66,7 +70,7 @@ def corpus_scores(
     -----
     In single precision: summing in another order moves losses by 3e-7 at most, relatively, and no text.
     """
-    found = films()
+    found = films(targets)
     made = _generator(key, rng, found, generator, epsilon, sample_rate, steps, learning_rate)
     wrote = made.sample(dict.fromkeys(LABELS, written), rng, max_tokens)
     return {

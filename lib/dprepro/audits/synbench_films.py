@@ -1,4 +1,4 @@
-"""The film reviews of the membership attack on synthetic text, as the saved result ``synbench_targets`` has them.
+"""The film reviews of the membership attack on synthetic text, as a saved result has them (``synbench_targets``).
 
 Targets come kind by kind: outliers, random members, inserted canaries. Each subset is 200 private snippets and the
 targets that it includes; its control is the same without any target.
@@ -72,33 +72,38 @@ class Films:
         )
 
 
-def films() -> Films:
+def films(saved: str = "synbench_targets") -> Films:
     """Return the saved targets and design with their texts.
+
+    Parameters
+    ----------
+    saved : str
+        Name of a saved result of `synbench_targets.choose`.
 
     Raises
     ------
     FileNotFoundError, ValueError
         As `results.load`.
     """
-    (saved,) = results.load("synbench_targets").values()
+    (found,) = results.load(saved).values()
     table = corpus("movies").without_copies().table
     texts = list(table["text"])
     text_labels = [LABELS[int(value > 0)] for value in table["sentiment"]]
-    real = [*saved["outliers"], *saved["members"]]
-    each = len(saved["canaries"])
-    targets = [*(texts[place] for place in real), *saved["canaries"]]
-    labels = [text_labels[place] for place in [*real, *saved["canary_sources"]]]
+    real = [*found["outliers"], *found["members"]]
+    each = len(found["canaries"])
+    targets = [*(texts[place] for place in real), *found["canaries"]]
+    labels = [text_labels[place] for place in [*real, *found["canary_sources"]]]
 
     def rows(name: str, width: int, kind: type) -> NDArray[Any]:
-        return np.array(saved[name], dtype=kind).reshape(-1, width)
+        return np.array(found[name], dtype=kind).reshape(-1, width)
 
     included = rows("included", len(targets), bool)
     again = rows("references_included", len(targets), bool)
     design = MembershipDesign(
         included,
-        np.array(saved["subsets"], dtype=np.int64).reshape(len(included), -1),
+        np.array(found["subsets"], dtype=np.int64).reshape(len(included), -1),
         again,
-        np.array(saved["references"], dtype=np.int64).reshape(len(again), -1),
+        np.array(found["references"], dtype=np.int64).reshape(len(again), -1),
     )
     return Films(
         texts,
@@ -107,6 +112,6 @@ def films() -> Films:
         labels,
         np.repeat(KINDS, each),
         design,
-        np.array(saved["private"], dtype=np.int64),
-        np.array(saved["public"], dtype=np.int64),
+        np.array(found["private"], dtype=np.int64),
+        np.array(found["public"], dtype=np.int64),
     )

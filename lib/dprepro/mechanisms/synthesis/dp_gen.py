@@ -11,7 +11,7 @@ of them taken as public here. Counts of labels in private data need noise of the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +19,11 @@ from numpy.typing import NDArray
 from dprepro.base.check import in_interval, one_of, positive_count
 from dprepro.mechanisms.accounting import ACCOUNTANTS, noise_multiplier_for
 from dprepro.mechanisms.dp_finetune import DPFineTune, LoRA, text_losses, token_rows
+from dprepro.mechanisms.synthesis.labelled_texts import SyntheticTexts, checked, classes
 
 FloatArray = NDArray[np.float64]
 
-_LEAST = 2  # texts of a class: a class of one would come out as that text or not at all
 _BATCH = 256  # texts written or scored at once
-
-
-class SyntheticTexts(NamedTuple):
-    """What a generator wrote.
-
-    Attributes
-    ----------
-    texts : list of str, length n
-        Class by class. Blank ones stay where they are.
-    labels : list of str, length n
-    blanks : int
-        Texts without a visible character.
-    """
-
-    texts: list[str]
-    labels: list[str]
-    blanks: int
 
 
 @dataclass(frozen=True)
@@ -120,7 +103,7 @@ class DPGen:
             No texts, a blank one, one that with its label is too long for the model's window; labels of another
             length, a single class, or a class with one text.
         """
-        kinds = _classes(texts, labels)
+        kinds = classes(texts, labels)
         number = len(texts) if records is None else int(positive_count("records", records))
         delta = float(in_interval("delta", self.delta or 1 / max(number, 2), 0, 1, closed="neither"))
         noise = noise_multiplier_for(self.epsilon, self.sample_rate, self.steps, delta, self.accountant)
@@ -213,7 +196,7 @@ class TextGenerator:
         """
         import torch
 
-        _checked(texts, labels)
+        checked(texts, labels)
         for label in labels:
             one_of("label", label, self.labels)
         rows = self._rows(_prompted(texts, labels))
@@ -277,25 +260,3 @@ def _mark(label: str) -> str:
 
 def _prompted(texts: Sequence[str], labels: Sequence[str]) -> list[str]:
     return [f"{_mark(label)} {text}" for text, label in zip(texts, labels, strict=True)]
-
-
-def _checked(texts: Sequence[str], labels: Sequence[str]) -> None:
-    for name, values in (("texts", texts), ("labels", labels)):
-        if isinstance(values, str) or len(values) == 0 or not all(isinstance(value, str) for value in values):
-            raise ValueError(f"{name} must be a sequence of at least one text, got {values!r:.80}")
-        blank = [number for number, value in enumerate(values) if not value.strip()]
-        if blank:
-            raise ValueError(f"{name} must not be blank, got {values[blank[0]]!r} at index {blank[0]}")
-    if len(texts) != len(labels):
-        raise ValueError(f"labels must have one label for each of the {len(texts)} texts, got {len(labels)}")
-
-
-def _classes(texts: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    _checked(texts, labels)
-    kinds, sizes = np.unique(list(labels), return_counts=True)
-    if len(kinds) < 2:
-        raise ValueError(f"labels must hold two classes at least, got {str(kinds[0])!r} alone")
-    if sizes.min() < _LEAST:
-        rare = str(kinds[sizes.argmin()])
-        raise ValueError(f"labels must give each class {_LEAST} texts at least, got 1 for {rare!r}")
-    return tuple(kinds.tolist())
