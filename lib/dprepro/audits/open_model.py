@@ -1,14 +1,14 @@
 """Audits of four in-context pipelines on the packaged language model, active and passive at equal model calls.
 
 SnapAudit (arXiv 2511.13502) compares audits in tables; here each cell is made on clean outputs that a model gave
-(`pipeline_study`, `pipeline_fixed`). A key of the saved result names what varies between runs, mechanism and view:
+(`pipeline_study`, `pipeline_fixed`). A key of the saved result names what varies between runs, and the mechanism:
 
-    "fixed data, PV, black"           D and D' fixed, dealt to partitions anew in each run (the paper's design)
-    "redrawn, PoE, white"             other demonstrations in each run; the attacker has one pair of clean outputs
-    "redrawn informed, PV, white"     the same runs; the attacker knows each run's pair (`informed`)
-    "one deal, KSA, black"            the run alone in which the canary moves the clean output furthest. That output
-                                      is known and does not vary, so its releases are independent trials: the
-                                      passive audit, with as many trials as are wanted
+    "fixed data, PV"           D and D' fixed, dealt to partitions anew in each run (the paper's design)
+    "redrawn, PoE"             other demonstrations in each run; the attacker has one pair of clean outputs
+    "redrawn informed, PV"     the same runs; the attacker knows each run's pair (`informed`)
+    "one deal, KSA"            the run alone in which the canary moves the clean output furthest. That output
+                               is known and does not vary, so its releases are independent trials: the
+                               passive audit, with as many trials as are wanted
 """
 
 from collections.abc import Callable, Mapping
@@ -62,12 +62,12 @@ _OTHERS = "texts, replies, copying"  # answers with other demonstrations: candid
 def report(
     key: str, rng: np.random.Generator, active: int, passive: int, n_sample: int, trials: int
 ) -> dict[str, Any]:
-    """Return audits of one pipeline in one view, at epsilon 1, 2, 4, 8 and 16.
+    """Return audits of one pipeline, white box and black box, at epsilon 1, 2, 4, 8 and 16.
 
     Parameters
     ----------
     key : str
-        Design, mechanism and view, as above.
+        Design and mechanism, as above.
     rng : numpy.random.Generator
     active, passive : int
         Audits of either kind at each epsilon, with fresh noise on the same clean outputs.
@@ -79,20 +79,19 @@ def report(
     Returns
     -------
     dict
-        "runs" a side; "active" and "passive": epsilons x audits, flat, by the valid recipe with the library's
-        defaults, "active betting" by betting where the default is the modal bound; "printed active" and "printed
-        passive" by the recipe that fits the printed tables, which is no bound. Of "one deal" the passive audit
-        alone, `active` times.
+        "runs" a side; after "white, " and "black, " these, epsilons x audits, flat. "active" and "passive": the valid
+        recipe with the library's defaults. "active betting": by betting, where the default is the modal bound.
+        "printed active" and "printed passive": the recipe that fits the printed tables, which is no bound. Of "one
+        deal" the passive audit alone, `active` times.
 
     Raises
     ------
     ValueError
         For a key that is none of these.
     """
-    design, name, view = f"{key}, , ".split(", ")[:3]
+    design, name = f"{key}, ".split(", ")[:2]
     one_of("design of the key", design, tuple(SOURCES))
     one_of("mechanism of the key", name, tuple(BLOCKS))
-    one_of("view of the key", view, VIEWS)
     snapshot, candidates = clean(results.load(SOURCES[design]), name)
     if design == "one deal":
         # Chosen by clean outputs, before any noise is drawn: a claim holds for every deal.
@@ -112,15 +111,15 @@ def report(
         kinds["active betting"] = (active, partial(active_audit, n_sample=n_sample, bound="betting"))
     if design == "one deal":
         kinds = {"passive": (active, passive_audit)}
-    for kind, (repeats, audit) in kinds.items():
-        values: list[float] = []
-        for epsilon in EPSILONS:
-            judged = mechanism(name, epsilon, candidates if view == "black" else None)
-            judged = Informed(judged) if design == "redrawn informed" else judged
-            values += [
-                audit(snapshot, judged, view=view, rng=stream).epsilon for stream in rng.spawn(repeats)
-            ]
-        found[kind] = [float(f"{value:.7g}") for value in values]
+    for view in VIEWS:
+        for kind, (repeats, audit) in kinds.items():
+            values: list[float] = []
+            for epsilon in EPSILONS:
+                judged = mechanism(name, epsilon, candidates if view == "black" else None)
+                judged = Informed(judged) if design == "redrawn informed" else judged
+                for stream in rng.spawn(repeats):
+                    values.append(audit(snapshot, judged, view=view, rng=stream).epsilon)
+            found[f"{view}, {kind}"] = [float(f"{value:.7g}") for value in values]
     return found
 
 

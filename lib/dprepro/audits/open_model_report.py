@@ -35,12 +35,26 @@ def cells(found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """
     rows = []
     for key, item in found.items():
-        for kind in (kind for kind in item if kind != "runs"):
-            for epsilon, values in zip(EPSILONS, np.reshape(item[kind], (len(EPSILONS), -1)), strict=True):
+        for audit, audits in item.items():
+            if audit == "runs":
+                continue
+            for epsilon, values in zip(EPSILONS, np.reshape(audits, (len(EPSILONS), -1)), strict=True):
                 error = values.std(ddof=1) / len(values) ** 0.5
-                rows.append((*key.split(", "), kind, epsilon, item["runs"], values.mean(), error))
+                where = (*key.split(", "), *audit.split(", "), epsilon)
+                rows.append((*where, item["runs"], values.mean(), error))
     names = ["design", "mechanism", "view", "kind", "epsilon", "runs", "mean", "error"]
     return pd.DataFrame(rows, columns=names)
+
+
+def by_betting(table: pd.DataFrame) -> pd.DataFrame:
+    """Keep valid audits at equal model calls, active ones by betting, "kind" being "active" or "passive"."""
+    rows = table[(table["design"] != "one deal") & ~table["kind"].str.startswith("printed")]
+    # Where the default is the modal bound, betting is a kind of its own.
+    same = rows.groupby(["design", "mechanism", "view"])["kind"].transform(
+        lambda kinds: "active betting" in set(kinds)
+    )
+    kept = rows[(rows["kind"] != "active") | ~same]
+    return kept.assign(kind=kept["kind"].str.replace(" betting", ""))
 
 
 class Ordering(NamedTuple):
