@@ -114,13 +114,14 @@ def list_names(options: argparse.Namespace) -> None:
     from dprepro.base import results
     from dprepro.base.paths import FIGURES
     from dprepro.kit import batch, claims
+    from dprepro.mechanisms.synthesis import diffusion_start
     from dprepro.text import pretrained
 
     print("Notebooks (dprepro run --only NAME)")
     for notebook in batch.discover():
         print("  ", notebook.name)
     print("Saved results and small models (dprepro rebuild NAME)")
-    for name in [*results.names(), *pretrained.names()]:
+    for name in [*results.names(), *pretrained.names(), diffusion_start.NAME]:
         print("  ", name)
     print("Figures (dprepro figure NAME)")
     for path in sorted(FIGURES.rglob("*.json")):
@@ -133,6 +134,7 @@ def list_names(options: argparse.Namespace) -> None:
 def rebuild(options: argparse.Namespace) -> None:
     """Compute a saved result again, or by the first word of their names those that are missing or out of date."""
     from dprepro.base import results
+    from dprepro.mechanisms.synthesis import diffusion_start
     from dprepro.text import pretrained
 
     def compute(name: str) -> None:
@@ -145,10 +147,13 @@ def rebuild(options: argparse.Namespace) -> None:
 
     names = results.names()
     group = [name for name in names if name.startswith(f"{options.name}_")]
-    if options.name in pretrained.names():
+    if options.name in (*pretrained.names(), diffusion_start.NAME):
         if options.scheduler is not None:
             raise ValueError(f"{options.name} is trained on this machine: leave out --scheduler")
-        pretrained.rebuild(options.name)
+        if options.name == diffusion_start.NAME:
+            diffusion_start.rebuild()
+        else:
+            pretrained.rebuild(options.name)
     elif options.name in names or not group:
         compute(options.name)
     else:
