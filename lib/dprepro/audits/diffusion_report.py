@@ -1,0 +1,129 @@
+"""Has the diffusion model collapsed, and is it the noise? What ``synbench_diffusion`` says of SynBench's claim.
+
+SynBench (arXiv 2509.14594): the diffusion model collapses at epsilon 1 and below. A corpus has *collapsed* if at
+least half of its texts are broken: blank, one word over and over, or garbled (``diffusion_study.broken``). The claim
+has two parts, and both are tested for each start of the model over repetitions of the whole run:
+
+* collapsed: the share of broken texts at epsilon 1 and .5 is at least one half;
+* by the noise: that share is larger than the one of the same model without clipping and noise.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from dprepro.audits.diffusion_study import PUBLIC, SCRATCH, STARTS, Broken
+from dprepro.base.check import one_of, sample
+
+FloatArray = NDArray[np.float64]
+Found = Mapping[Any, Mapping[str, Any]]
+
+EPSILONS = ("inf", "4", "2", "1", "0.5")
+STRONG = ("1", "0.5")  # epsilon 1 and below
+COLLAPSED = 0.5
+ALPHA = 0.05
+
+
+class Mean(NamedTuple):
+    """A mean over repetitions with Student's 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Claim(NamedTuple):
+    """A claim judged.
+
+    Attributes
+    ----------
+    outcome : {"HOLDS", "FAILS", "UNDECIDED"}
+    effect, low, high : float
+        Share of broken texts at epsilon 1 and .5 less the share without privacy, with its 95 % interval.
+    n : int
+        Corpora at epsilon 1 and .5.
+    reason : str
+    """
+
+    outcome: str
+    effect: float
+    low: float
+    high: float
+    n: int
+    reason: str
+
+
+def mean_of(values: ArrayLike) -> Mean:
+    """Return the mean of one value a repetition; ValueError for fewer than two or a value that is not finite."""
+    array = sample("values", values, minimum=2)
+    reach = stats.t.ppf(1 - ALPHA / 2, array.size - 1) * array.std(ddof=1) / np.sqrt(array.size)
+    return Mean(float(array.mean()), float(array.mean() - reach), float(array.mean() + reach))
+
+
+def measured(found: Found, start: str, epsilon: str, measure: str = "broken") -> FloatArray:
+    """One value a repetition.
+
+    Parameters
+    ----------
+    found : mapping
+        The saved result ``synbench_diffusion``.
+    start : {"scratch", "public"}
+    epsilon : str
+        One of `EPSILONS`.
+    measure : str
+        "broken", "blank", "repeated" or "garbled" for a share of the texts; or any number of the result.
+
+    Raises
+    ------
+    ValueError
+        Another start, or an epsilon without a run.
+    """
+    one_of("start", start, STARTS)
+    runs = [item for key, item in found.items() if str(key).startswith(f"{start}, {epsilon}, ")]
+    if not runs:
+        raise ValueError(f"epsilon must be one of {', '.join(EPSILONS)}, got {epsilon!r}")
+    if measure == "broken":
+        return np.array([sum(run[kind] for kind in Broken._fields) / run["texts"] for run in runs])
+    size = "texts" if measure in Broken._fields else None
+    return np.array([run[measure] / (run[size] if size else 1) for run in runs], dtype=float)
+
+
+def by_start(found: Found, start: str) -> Claim:
+    """Judge the claim for one start.
+
+    HOLDS if the intervals show both parts: a share of broken texts at epsilon 1 and .5 of at least one half, and more
+    than without privacy. FAILS if the interval of that share lies below one half, or that of the difference at or
+    below 0, as where the model is as broken without noise. UNDECIDED otherwise. A repetition is one value: the mean
+    over the two budgets.
+    """
+    strong = np.mean([measured(found, start, epsilon) for epsilon in STRONG], axis=0)
+    plain = measured(found, start, "inf")
+    share, gap = mean_of(strong), mean_of(strong - plain)
+    if share.low >= COLLAPSED and gap.low > 0:
+        outcome = "HOLDS"
+    elif share.high < COLLAPSED or gap.high <= 0:
+        outcome = "FAILS"
+    else:
+        outcome = "UNDECIDED"
+    collapsed = sum(int((measured(found, start, e) >= COLLAPSED).sum()) for e in STRONG)
+    number = len(STRONG) * len(strong)
+    reason = (
+        f"{start}: {share.value:.2f} [{share.low:.2f}, {share.high:.2f}] of the texts are broken at epsilon 1 and "
+        f".5, {plain.mean():.2f} without privacy; {collapsed} of {number} corpora have collapsed"
+    )
+    return Claim(outcome, *gap, number, reason)
+
+
+def claim(found: Found) -> Claim:
+    """Judge synbench-06: the outcome that both starts share, UNDECIDED where they differ.
+
+    The effect is that of the model from scratch, which no public text helps.
+    """
+    judged = {start: by_start(found, start) for start in STARTS}
+    outcomes = {each.outcome for each in judged.values()}
+    reason = "; ".join(f"{judged[start].outcome} {judged[start].reason}" for start in (SCRATCH, PUBLIC))
+    first = judged[SCRATCH]
+    return first._replace(outcome=outcomes.pop() if len(outcomes) == 1 else "UNDECIDED", reason=reason)
