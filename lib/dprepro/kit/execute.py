@@ -237,11 +237,12 @@ def _finish(job: Job, notebook: nbformat.NotebookNode, results: Path) -> bytes:
         if form != form.parent
     }
     places = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    pattern = re.compile(rf"(?<![\w.-])(?:{places})(?![\w.-])")
+    # A path begins where no name goes on, or behind the colour code that a traceback puts before it.
+    pattern = re.compile(rf"(\x1b\[[\d;]*m|(?<![\w.-]))({places})(?![\w.-])")
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
-            return _CELL_FILE.sub("<cell>", pattern.sub(lambda found: names[found[0]], value))
+            return _CELL_FILE.sub("<cell>", pattern.sub(lambda found: found[1] + names[found[2]], value))
         if isinstance(value, list):
             return [clean(item) for item in value]
         if isinstance(value, dict):
