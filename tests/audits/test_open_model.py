@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from dprepro.audits import open_model
 from dprepro.audits.open_model import BLOCKS, EPSILONS, UNIVERSE, clean, mechanism, report
-from dprepro.audits.open_model_report import by_betting, cells, ordering, success_variance, tails
+from dprepro.audits.open_model_report import by_betting, cells, ordering, stand_in, success_variance, tails
 from dprepro.audits.snapshot import Snapshot
 from dprepro.mechanisms.in_context.embedding import EmbeddingSpaceAggregation
 
@@ -178,6 +178,28 @@ def test_active_audits_by_betting_where_there_is_a_choice():
         ("PoE", "active"): {"size": 5, "max": 1, "min": 1},
         ("PoE", "passive"): {"size": 5, "max": 2, "min": 2},
     }
+
+
+def test_stand_ins_stand_below_the_printed_cells():
+    kinds = {"white, active": [1.0] * 10, "white, printed active": [5.0] * 10, "white, passive": [2.0] * 10}
+    found = cells(
+        {
+            "redrawn, PV": {"runs": 9, **kinds, "white, active betting": [3.0] * 10},
+            "redrawn informed, PV": {"runs": 9, **kinds},
+            "one deal, PV": {"runs": 99, "white, passive": [4.0] * 10},
+            "fixed data, PV": {"runs": 4, **kinds},
+        }
+    )
+    column = "White-PV (Active)"
+    printed = pd.DataFrame(
+        {"column": column, "row": "TREC", "epsilon": [16.0, *EPSILONS[:4]], "value_printed": list("54321")}
+    )
+    assert stand_in(found, printed) == [
+        [column, "printed, TREC", "", *"43215"],
+        [column, "stand-in, inferred", "9", *["5.0"] * 5],
+        [column, "stand-in, valid", "9", *["3.0"] * 5],
+        [column, "stand-in, valid, informed", "9", *["1.0"] * 5],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,42 @@ def by_betting(table: pd.DataFrame) -> pd.DataFrame:
     return kept.assign(kind=kept["kind"].str.replace(" betting", ""))
 
 
+def stand_in(table: pd.DataFrame, printed: pd.DataFrame) -> list[list[str]]:
+    """Lay audits of redrawn demonstrations beside the printed cells of the same columns.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `cells` gives it.
+    printed : DataFrame
+        Columns "column" ("Black-PV (Active)"), "row", "epsilon", "value_printed", as `kit.claims.load_reported` does.
+
+    Returns
+    -------
+    list of list of str
+        Column, what the line is, runs of the model a side ("" where printed), and five values. Printed lines come
+        first, then "stand-in" by the recipe that fits them and by a valid one, which bets on each run.
+    """
+    valid = by_betting(table).assign(recipe="valid")
+    known = valid["design"] == "redrawn informed"
+    valid.loc[known, "recipe"] = "valid, informed"
+    fits = table[(table["design"] == "redrawn") & table["kind"].str.startswith("printed")]
+    fits = fits.assign(recipe="inferred", kind=fits["kind"].str.replace("printed ", ""))
+    rows = pd.concat([fits, valid[valid["design"] != "fixed data"]])
+    names = rows["view"].str.title() + "-" + rows["mechanism"] + " (" + rows["kind"].str.title() + ")"
+    rows, lines = rows.assign(column=names), []
+    for column, cell in printed.groupby("column", sort=False):
+        for name, part in cell.groupby("row", sort=False):
+            values = part.sort_values("epsilon")["value_printed"]
+            lines.append([str(column), f"printed, {name}", "", *values])
+        for recipe, part in rows[rows["column"] == column].groupby("recipe"):
+            means = part.sort_values("epsilon")["mean"]
+            lines.append(
+                [str(column), f"stand-in, {recipe}", f"{part['runs'].iloc[0]}", *(f"{m:.1f}" for m in means)]
+            )
+    return lines
+
+
 class Ordering(NamedTuple):
     """Whether one kind of audit is at least as tight as another in every cell.
 
