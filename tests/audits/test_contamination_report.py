@@ -101,7 +101,9 @@ def test_budgets_that_disagree():
     ],
 )
 def test_utility_falls_by_more_than_the_price_of_less_data(marked, unmarked, outcome, effect):
-    found = report.utility_claim(removed(marked, unmarked, noise=0.02 if effect == 0 else 0.002, seed=3))
+    found = report.utility_falls(
+        removed(marked, unmarked, noise=0.02 if effect == 0 else 0.002, seed=3), "inf"
+    )
     assert found.outcome == outcome
     assert abs(found.effect - effect) < 3
     assert found.n == 4
@@ -111,7 +113,7 @@ def test_reasons_are_those_of_a_stand_in_row():
     row = claims.load_reported("synbench", "table3").iloc[0]
     found = [
         report.mauve_claim(planted([0.1, 0.2, 0.3, 0.4, 0.5, 0.2], noise=0.001)),
-        report.utility_claim(removed([0.9, 0.88, 0.86, 0.84], [0.8, 0.7, 0.6], noise=0.01)),
+        report.utility_falls(removed([0.9, 0.88, 0.86, 0.84], [0.8, 0.7, 0.6], noise=0.01), "eps"),
     ]
     for id, outcome in zip(("synbench-08", "synbench-04"), found, strict=True):
         reason = report.stand_in(id, outcome, "DP-Gen")

@@ -120,7 +120,7 @@ def mauve_rises(found: Mapping[str, Mapping[str, Any]], budget: str) -> Outcome:
 
 
 def utility_falls(found: Mapping[str, Mapping[str, Any]], budget: str) -> Outcome:
-    """Judge at one budget whether removing contaminated texts lowers utility, and by more than removing others.
+    """Judge synbench-04 at one budget: does removing contaminated texts lower utility, by more than removing others?
 
     The effect is the extra cost: F1 after unmarked texts were removed less F1 after as many marked ones were, mean
     over the levels, in points. HOLDS if F1 falls with the share of marked texts removed (p at most .05) and the
@@ -140,17 +140,9 @@ def utility_falls(found: Mapping[str, Mapping[str, Any]], budget: str) -> Outcom
     return Outcome(_decided(order.p_falling, order.p_rising, extra), *extra, len(tables["marked"]), reason)
 
 
-def utility_claim(found: Mapping[str, Mapping[str, Any]]) -> Outcome:
-    """Judge synbench-04 (`utility_falls`): the outcome of both budgets if they agree, FAILS if it fails at one."""
-    return _joined(*(utility_falls(found, budget) for budget in BUDGETS))
-
-
 def mauve_claim(found: Mapping[str, Mapping[str, Any]]) -> Outcome:
     """Judge synbench-08 (`mauve_rises`): the outcome of both budgets if they agree, FAILS if it fails at one."""
-    return _joined(*(mauve_rises(found, budget) for budget in BUDGETS))
-
-
-def _joined(private: Outcome, free: Outcome) -> Outcome:
+    private, free = (mauve_rises(found, budget) for budget in BUDGETS)
     if private.outcome == free.outcome:
         outcome = private.outcome
     else:

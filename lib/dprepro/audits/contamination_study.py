@@ -13,11 +13,12 @@ are removed instead: what that costs is the price of less data.
 
 import tempfile
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from dprepro.audits.contamination import contaminated, match, plant, removal_order, removed_at
@@ -27,7 +28,7 @@ from dprepro.mechanisms.dp_finetune import DPFineTune, LoRA
 from dprepro.mechanisms.synthesis.dp_gen import DPGen, TextGenerator
 from dprepro.text.classifiers import tfidf_classifier
 from dprepro.text.corpora import corpus
-from dprepro.text.embedders import embedder
+from dprepro.text.embedders import SentenceEmbedder, embedder
 from dprepro.text.fidelity import mauve
 from dprepro.text.public_text import public_pieces
 from dprepro.text.tiny_lm import TinyLM, tiny_lm
@@ -167,15 +168,10 @@ def effect(
     budgets = {"inf": np.inf, "eps": epsilon}
     if what != "planted":
         one_of("budget", part, tuple(budgets))
-    drawn = np.random.default_rng([data_seed, int(run)])
-    texts = material(drawn, each, tested, longest)
-    known, numbers = _pretraining_corpus(texts, part if what == "planted" else str(planted), drawn)
-    rate = min(1.0, batch / len(known))
-    tuning = DPFineTune(0.0, np.inf, rate, round(passes / rate), pretraining_rate)
-    lm = TinyLM(tuning.fit(*_model(), known, drawn).model, _model().tokenizer)
-    with tempfile.TemporaryDirectory() as folder:
-        found = match(texts.private, build_index(folder, known, "the pretraining corpus"))
-    item: dict[str, Any] = {"planted": len(numbers), "found": len(contaminated(found))}
+    amount = part if what == "planted" else str(planted)
+    base = _base(data_seed, int(run), amount, each, tested, longest, passes, batch, pretraining_rate)
+    texts, lm = base.texts, base.model
+    item: dict[str, Any] = {"planted": base.planted, "found": len(contaminated(base.matches))}
 
     def generator(budget: float, kept: NDArray[np.int64]) -> TextGenerator:
         mechanism = DPGen(budget, sample_rate, steps, learning_rate, lora=_ADAPTED)
@@ -188,8 +184,9 @@ def effect(
             measured = _measured(made, texts, written, longest, rng)
             item |= {f"{measure}, {name}": value for measure, value in measured.items()}
         return item
-    marked = removal_order(found, "random", drawn)
-    unmarked = drawn.permutation(np.setdiff1d(everything, marked))
+    order = np.random.default_rng([data_seed, int(run), 1])
+    marked = removal_order(base.matches, "random", order)
+    unmarked = order.permutation(np.setdiff1d(everything, marked))
     rows = []
     for level in LEVELS[what]:
         number = len(removed_at(marked, level))
@@ -198,6 +195,36 @@ def effect(
         scores = _utility(*_written(made, written, longest, rng), texts)
         rows.append({"noise": made.noise_multiplier, "left": len(kept), **scores})
     return item | {name: [row[name] for row in rows] for name in rows[0]}
+
+
+class _Base(NamedTuple):
+    texts: Material
+    model: TinyLM
+    planted: int
+    matches: pd.DataFrame  # of the private texts, in the pretraining corpus
+
+
+@lru_cache(maxsize=1)  # items of a run that follow each other begin with the same model
+def _base(
+    data_seed: int,
+    run: int,
+    amount: str,
+    each: int,
+    tested: int,
+    longest: int,
+    passes: int,
+    batch: int,
+    pretraining_rate: float,
+) -> _Base:
+    drawn = np.random.default_rng([data_seed, run])
+    texts = material(drawn, each, tested, longest)
+    known, numbers = _pretraining_corpus(texts, amount, drawn)
+    rate = min(1.0, batch / len(known))
+    tuning = DPFineTune(0.0, np.inf, rate, round(passes / rate), pretraining_rate)
+    lm = TinyLM(tuning.fit(*_model(), known, drawn).model, _model().tokenizer)
+    with tempfile.TemporaryDirectory() as folder:
+        matches = match(texts.private, build_index(folder, known, "the pretraining corpus"))
+    return _Base(texts, lm, len(numbers), matches)
 
 
 def _pretraining_corpus(
@@ -233,13 +260,22 @@ def _measured(
     made: TextGenerator, texts: Material, number: int, longest: int, rng: np.random.Generator
 ) -> dict[str, float]:
     wrote, labels = _written(made, number, longest, rng)
-    encode = embedder(threads=1).encode
     with tempfile.TemporaryDirectory() as folder:
         copied = match(wrote, build_index(folder, texts.private, "the private texts"))
     return {
         **_utility(wrote, labels, texts),
         # Six digits: clusters are sums whose last bits differ between processors.
-        "mauve": float(f"{mauve(encode(texts.private), encode(wrote)):.6g}"),
+        "mauve": float(f"{mauve(_private_vectors(tuple(texts.private)), _embedder().encode(wrote)):.6g}"),
         "longest": float(copied["longest"].mean()),
         "copies": len(contaminated(copied)),
     }
+
+
+@cache
+def _embedder() -> SentenceEmbedder:
+    return embedder(threads=1)
+
+
+@lru_cache(maxsize=1)
+def _private_vectors(texts: tuple[str, ...]) -> NDArray[np.float64]:
+    return _embedder().encode(texts)
