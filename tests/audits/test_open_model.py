@@ -223,15 +223,17 @@ def test_orderings(passive, outcome, against):
 
 
 def test_variance_of_success_by_hand():
-    """Half of the runs have the reference, half lack a vote: two success rates, each known."""
-    without = np.array([[0.0, 3, 0], [0, 2, 0]] * 30)
-    same = Snapshot(np.tile([0.0, 2, 1], (60, 1)), np.tile([0.0, 3, 0], (60, 1)))
-    assert success_variance(same, "PV") < 1e-30
-    found = success_variance(Snapshot(same.with_canary, without), "PV")
-    # Along (0, -1, 1)/sqrt 2 the two lie 1/sqrt 2 apart; at the best threshold between them the rates differ most.
-    sigma = mechanism("PV", 16.0).sigma
-    most = 2 * norm.cdf(1 / 8**0.5 / sigma) - 1
-    assert 0.001 < found <= (most / 2) ** 2 * 60 / 59 + 1e-12
+    """A third of the runs lacks a vote: at the midpoint of the two likelihoods success is Phi(+-shift)."""
+    into, out = np.tile([0.0, 2, 1], (60, 1)), np.tile([0.0, 3, 0], (60, 1))
+    assert success_variance(Snapshot(into, out), "PV") < 1e-30
+    out[::3, 1] = 2
+    found = success_variance(Snapshot(into, out), "PV")
+    # Along (0, -1, 1)/sqrt 2 such a run lies in the middle of the two: its success is 1/2 at a threshold of 0.
+    sigmas = [mechanism("PV", epsilon).sigma for epsilon in EPSILONS]
+    gaps = [0.5 - norm.cdf(-(0.5**0.5) / sigma) for sigma in sigmas]
+    assert found == pytest.approx(max(gaps) ** 2 * (1 / 3) * (2 / 3) * 60 / 59, rel=0.02)
+    # The first run is the uncommon one, and does not name the output to look for.
+    assert success_variance(Snapshot(into[::-1], out[::-1]), "PV") == pytest.approx(found)
 
 
 def test_tails():
