@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -151,6 +152,12 @@ class TcpCluster:
 
     def start_scheduler(self) -> None:
         self.scheduler = self._start("scheduler", "scheduler", "--port", str(self.port), where=self.folder)
+        limit = time.monotonic() + 120
+        while time.monotonic() < limit and self.scheduler.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=10):
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"no scheduler: {self.log('scheduler')}")
 
     def stop_scheduler(self) -> None:
         assert self.scheduler is not None
@@ -215,6 +222,7 @@ def tcp_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TcpCluster
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tcp_cluster: TcpCluster) -> House:
     """A house with the library itself, as a client of such a cluster needs it."""
     made = House(Path(shutil.copytree(tcp_cluster.source, tmp_path / "client")))
+    (made.root / "data" / "reported" / "toy.csv").write_text("value\n1\n")
     for name, folder in {"ROOT": "", "DATA": "data", "NOTEBOOKS": "notebooks"}.items():
         monkeypatch.setattr(paths, name, made.root / folder)
     monkeypatch.setenv("DPREPRO_BUILD", str(made.root / "build"))

@@ -26,7 +26,7 @@ from dprepro.base.store import sha256_file, sha256_json
 # A scheduler that cannot be reached is told in a sentence here, and by Dask with a traceback.
 logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
 PATIENCE = 300.0  # seconds that a scheduler may be away
-_CONNECT = 10.0  # seconds of one attempt
+_CONNECT = 30.0  # seconds of one attempt
 _LOST = (CancelledError, CommClosedError, OSError)  # TimeoutError is an OSError
 
 
@@ -190,6 +190,7 @@ class _Dispatch:
                 for future in done:
                     answer = self._answer(running[future], future)
                     task = running.pop(future)
+                    future.release()  # else Dask would run it again if the worker that keeps the answer died
                     if answer is None:
                         self.waiting.appendleft(task)
                     else:
