@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprepro.audits.diffusion_report import EPSILONS, by_start, claim, mean_of, measured
+from dprepro.audits.diffusion_report import EPSILONS, beating, by_start, claim, mean_of, measured
 
 
 def found(shares):
@@ -48,7 +48,7 @@ def test_effect_and_interval_are_students():
     gaps = np.subtract(values, plain)
     low, high = stats.t.interval(0.95, 2, gaps.mean(), stats.sem(gaps))
     assert (judged.effect, judged.low, judged.high) == pytest.approx((gaps.mean(), low, high))
-    assert "0.88 [0.69, 1.07]" in judged.reason
+    assert "0.88 [0.69, 1.00]" in judged.reason
     assert "6 of 6 corpora have collapsed" in judged.reason
 
 
@@ -71,13 +71,21 @@ def test_both_starts_have_to_agree(scratch, public, outcome):
 
 def test_measures():
     whole = {
-        "public, 1, 0": {"texts": 50, "blank": 5, "repeated": 10, "garbled": 20, "words": 7.5},
-        "public, 1, 1": {"texts": 50, "blank": 0, "repeated": 0, "garbled": 0, "words": 8.5},
+        "public, 1, 0": {
+            "texts": 50,
+            "blank": 5,
+            "repeated": 10,
+            "garbled": 20,
+            "words": 7.5,
+            "epsilon": "inf",
+        },
+        "public, 1, 1": {"texts": 50, "blank": 0, "repeated": 0, "garbled": 0, "words": 8.5, "epsilon": "1"},
         "real, 0": {"texts": 50},
     }
     assert measured(whole, "public", "1").tolist() == [0.7, 0.0]
     assert measured(whole, "public", "1", "garbled").tolist() == [0.4, 0.0]
     assert measured(whole, "public", "1", "words").tolist() == [7.5, 8.5]
+    assert measured(whole, "public", "1", "epsilon").tolist() == [np.inf, 1.0]
     with pytest.raises(ValueError, match=f"epsilon must be one of {', '.join(EPSILONS)}, got '3'"):
         measured(whole, "public", "3")
     with pytest.raises(ValueError, match="start must be one of 'scratch', 'public', got 'real'"):
@@ -88,3 +96,10 @@ def test_a_mean_needs_two_repetitions():
     with pytest.raises(ValueError, match="at least 2 values"):
         mean_of([0.5])
     assert mean_of([0.2, 0.2]) == pytest.approx((0.2, 0.2, 0.2))
+
+
+def test_beating_a_guesser():
+    """At one half, 526 right answers of 1,000 have p = .053 and 527 have .047."""
+    whole = {f"public, 1, {i}": {"correct": right} for i, right in enumerate((500, 526, 527, 700))}
+    assert beating({**whole, "public, 0.5, 0": {"correct": 900}}, "public, 1", 1000, 0.5) == 2
+    assert beating(whole, "public, 1", 1000, 0.65) == 1

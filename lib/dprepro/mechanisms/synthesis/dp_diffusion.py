@@ -46,7 +46,7 @@ class DPDiffusion:
         Positive, finite; not used where epsilon is infinite.
     accountant : {"prv", "pld", "rdp"}
     chunk : int
-        Texts whose gradients are held in memory at once (.8 MB each); no effect on the result but for rounding.
+        Texts whose gradients are held in memory at once (.8 MB each); another number draws other times and noise.
     """
 
     epsilon: float
