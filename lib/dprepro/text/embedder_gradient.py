@@ -83,14 +83,15 @@ class WordGradient:
         direction = finite("anchor", anchor)
         if direction.shape != (self.encoder.dimension,):
             raise ValueError(f"anchor must have shape ({self.encoder.dimension},), got {direction.shape}")
-        gradient = _cosine_gradient(self.encoder, sentence, place, direction, self._table.mean(axis=0))
-        return self._table.astype(np.float64) @ gradient
+        table, neutral = self._vectors
+        return table @ _cosine_gradient(self.encoder, sentence, place, direction, neutral)
 
     @cached_property
-    def _table(self) -> NDArray[np.float32]:
-        """Input vectors of the words, a row each."""
+    def _vectors(self) -> tuple[Array, NDArray[np.float32]]:
+        """Input vectors of the words, a row each, and their mean."""
         rows = {word: row for row, word in enumerate(self.encoder.vocabulary)}
-        return self.encoder.word_vectors()[[rows[word] for word in self.words]]
+        table = self.encoder.word_vectors()[[rows[word] for word in self.words]]
+        return table.astype(np.float64), table.mean(axis=0)
 
 
 def _cosine_gradient(
