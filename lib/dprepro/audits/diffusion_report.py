@@ -129,8 +129,8 @@ def by_start(found: Found, start: str) -> Claim:
     collapsed = sum(int((measured(found, start, e) >= COLLAPSED).sum()) for e in STRONG)
     number = len(STRONG) * len(strong)
     reason = (
-        f"{start}: {share.value:.2f} [{share.low:.2f}, {min(1.0, share.high):.2f}] of the texts are broken at epsilon "
-        f"1 and .5, {plain.mean():.2f} without privacy; {collapsed} of {number} corpora have collapsed"
+        f"{start}: {share.value:.2f} [{share.low:.2f}, {min(1.0, share.high):.2f}] of the texts are broken at "
+        f"epsilon 1 and .5, {plain.mean():.2f} without privacy; {collapsed} of {number} corpora have collapsed"
     )
     return Claim(outcome, *gap, number, reason)
 
