@@ -80,6 +80,7 @@ def test_the_kept_half_is_laid_beside_random_halves_of_the_same_size(generator, 
     # Real texts are longer than all visible ones, the score falls with length, and only the blank one is below them.
     assert found["recognised"] == round(1 / 12, 3)
     assert found["nearness"] < 0
+    assert found["mauve, nearest"] == 30  # the longest of each class: real texts are longer
     assert found["texts"] == 12
     assert found["best"][0] == "a"
     assert found["worst"][:2] == [" " * 6, "a" * 6]
