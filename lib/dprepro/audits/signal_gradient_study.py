@@ -3,8 +3,7 @@
 An item of the saved result is one search on the packaged embedder, read on its way:
 
     "gradient, 32000, run 0"         words ranked by the gradient, which counts
-    "cached words, 11214, run 0"     words ranked by their own embeddings, which do not; one for each of 20,786 words
-                                     and 11,214 more make 32,000
+    "cached words, 2000, run 0"      words ranked by their own embeddings, one of each word, which are not counted
     "multi-sweep, 32000, run 0"      the plain search, which divides its budget among its sweeps: read at its end only
 """
 
