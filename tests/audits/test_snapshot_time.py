@@ -127,3 +127,11 @@ def test_bad_questions():
         case.bound("passive", 1)
     with pytest.raises(ValueError, match=r"below must be in \(0, inf\), got 0"):
         case.calls_to("passive", 0.0)
+    with pytest.raises(ValueError, match="most must be a whole number of at least 2, got 1"):
+        case.calls_to("passive", 1.0, most=1)
+    with pytest.raises(ValueError, match="calls must be a whole number of at least 1, got -1"):
+        case.seconds("passive", -1, 0.5, 1e-6)
+    with pytest.raises(ValueError, match=r"call must be in \[0, inf\), got nan"):
+        case.seconds("passive", 10, np.nan, 1e-6)
+    with pytest.raises(ValueError, match=r"release must be in \[0, inf\), got -1"):
+        case.seconds("passive", 10, 0.5, -1.0)

@@ -139,6 +139,7 @@ class ConstantOutputs:
             Found by doubling and bisection: with one call less the bound lies further off. None if `most` calls do
             not get there: the paper's radius has a part that only more releases make smaller.
         """
+        positive_count("most", most, minimum=2)
         wanted = self.exact - float(in_interval("below", below, 0.0, np.inf, closed="neither"))
         short, enough = 2, 2
         while self.bound(kind, enough) < wanted:
@@ -158,7 +159,10 @@ class ConstantOutputs:
         kind : {"passive", "active, valid", "active, as stated"}
         calls : int
         call, release : float
-            Seconds of a run of the pipeline up to the noise, and of a release with its score.
+            Seconds of a run of the pipeline up to the noise, and of a release with its score; at least 0.
         """
-        releases = calls if one_of("kind", kind, KINDS) == "passive" else self.n_sample
-        return 2 * (calls * call + releases * release)
+        n = int(positive_count("calls", calls))
+        in_interval("call", call, 0.0, np.inf, closed="left")
+        in_interval("release", release, 0.0, np.inf, closed="left")
+        releases = n if one_of("kind", kind, KINDS) == "passive" else self.n_sample
+        return float(2 * (n * call + releases * release))
