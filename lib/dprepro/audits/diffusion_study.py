@@ -97,7 +97,7 @@ def corpus_quality(
     else:
         weights = None if start == SCRATCH else public_start()
         if start == UNTRAINED:
-            made = untrained(weights)
+            made = untrained(weights)  # type: ignore[arg-type]  # not from scratch, so there are weights
         else:
             mechanism = DPDiffusion(float(rest[0]), sample_rate, steps, learning_rate)
             made = mechanism.fit(found.texts, found.labels, rng, start=weights)
