@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from dprepro.base.check import in_interval
+from dprepro.base.check import finite, in_interval
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -186,7 +186,7 @@ def each_in_turn(attack: Attack, confidences: ArrayLike, included: ArrayLike) ->
     ValueError
         Not two tables of as many rows, at least two; as the attack.
     """
-    table, coins = np.asarray(confidences, dtype=float), np.asarray(included)
+    table, coins = finite("confidences", confidences), finite("included", included)
     if table.ndim != 2 or coins.ndim != 2 or len(table) != len(coins) or len(table) < 2:
         raise ValueError(
             "confidences and included must be tables with one row for each of two models or more, "
@@ -204,12 +204,12 @@ def _models(
     confidences: ArrayLike, shadows: ArrayLike, included: ArrayLike
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
     target, others = _confidences("confidences", confidences), _confidences("shadows", shadows)
-    if target.ndim != 1 or target.size == 0 or others.shape != (len(others), target.size):
+    if target.ndim != 1 or target.size == 0 or others.ndim != 2 or others.shape[1] != target.size:
         raise ValueError(
             "confidences and shadows must have shapes (T,) and (K, T), T at least 1, "
             f"got {target.shape} and {others.shape}"
         )
-    coins = np.asarray(included)
+    coins = finite("included", included)
     if coins.shape != others.shape or not np.isin(coins, (0, 1)).all():
         raise ValueError(
             f"included must be true or false for each of shadows, shape {others.shape}, got shape {coins.shape}"
