@@ -193,6 +193,8 @@ def test_arguments_that_are_wrong(checkout: Any, notes: Any, monkeypatch: pytest
     monkeypatch.setattr(remote, "_CONNECT", 0.5)
     with pytest.raises(ValueError, match="jobs must be at least 1, got 0"):
         next(carried_out("tcp://127.0.0.1:9", notes(1), jobs=0))
+    with pytest.raises(ValueError, match="scheduler must be an address like tcp://host:8786, got None"):
+        next(carried_out(None, notes(1)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="scheduler must be an address like tcp://host:8786, got 'nowhere'"):
         next(carried_out("nowhere", notes(1)))
     with pytest.raises(OSError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):

@@ -186,7 +186,7 @@ def each_in_turn(attack: Attack, confidences: ArrayLike, included: ArrayLike) ->
     ValueError
         Not two tables of as many rows, at least two; as the attack.
     """
-    table, coins = finite("confidences", confidences), finite("included", included)
+    table, coins = finite("confidences", confidences), _coins(included)
     if table.ndim != 2 or coins.ndim != 2 or len(table) != len(coins) or len(table) < 2:
         raise ValueError(
             "confidences and included must be tables with one row for each of two models or more, "
@@ -200,6 +200,13 @@ def _confidences(name: str, values: ArrayLike) -> FloatArray:
     return in_interval(name, values, 0, 1, closed="right")
 
 
+def _coins(included: ArrayLike) -> BoolArray:
+    coins = finite("included", included)
+    if wrong := coins[(coins != 0) & (coins != 1)].tolist():
+        raise ValueError(f"included must be true or false, got {wrong[0]:g}")
+    return coins == 1
+
+
 def _models(
     confidences: ArrayLike, shadows: ArrayLike, included: ArrayLike
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -209,12 +216,12 @@ def _models(
             "confidences and shadows must have shapes (T,) and (K, T), T at least 1, "
             f"got {target.shape} and {others.shape}"
         )
-    coins = finite("included", included)
-    if coins.shape != others.shape or not np.isin(coins, (0, 1)).all():
+    coins = _coins(included)
+    if coins.shape != others.shape:
         raise ValueError(
             f"included must be true or false for each of shadows, shape {others.shape}, got shape {coins.shape}"
         )
-    return target, others, coins == 1
+    return target, others, coins
 
 
 def _enough(inside: BoolArray, least: int, online: bool) -> None:

@@ -71,6 +71,8 @@ def carried_out(
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
+    if not isinstance(address, str):  # Dask would start a cluster of its own
+        raise ValueError(f"scheduler must be an address like tcp://host:8786, got {address!r}")
     dispatch = _Dispatch(_needs(), deque(tasks), jobs, say)
     away_since: float | None = None
     while dispatch.waiting:
