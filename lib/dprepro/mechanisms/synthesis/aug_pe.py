@@ -10,7 +10,9 @@ Privacy: only the noisy counts come from private texts. The counts of all classe
 or removed moves one entry by 1; one that is replaced, with its label, moves two. With noise of standard deviation
 sigma each round is s/sigma-GDP, s = 1 or sqrt(2), and R rounds are sqrt(R) s/sigma-GDP, adaptively (Dong, Roth, Su,
 "Gaussian Differential Privacy", 2022, corollary 3.3). Delta is 1/(N ln N) by default. Not covered, taken as public:
-the set of labels, how many texts of each are asked for, and N.
+the set of labels, how many texts of each are asked for, and N. A vote must hang on its own text alone. Embeddings of
+a batch differ in their seventh digit with the texts beside them; distances count to six, which leaves ties at an edge
+of rounding, so a proof to the letter needs an embedder that takes each text by itself.
 """
 
 import warnings
