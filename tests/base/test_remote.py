@@ -140,7 +140,7 @@ def test_a_worker_of_another_version_is_refused_by_name(cluster: Any, checkout: 
 
 
 def test_nobody_waits_any_more(cluster: Any, checkout: Any, notes: Any, tmp_path: Path) -> None:
-    answers = carried_out(cluster.address, notes(3, hold=2))
+    answers = carried_out(cluster.address, notes(3, hold=2), jobs=3)
     assert sorted(next(answers)[0].name for _ in range(2)) == ["0", "1"]
     wait_for(lambda: runs(tmp_path)["2"])
     pid = int((tmp_path / "log").read_text().split()[-1])
@@ -153,7 +153,7 @@ def test_worker_killed_and_scheduler_restarted_midway(
     cluster: Any, checkout: Any, notes: Any, tmp_path: Path
 ) -> None:
     said: list[str] = []
-    answers = carried_out(cluster.address, notes(10, hold=1), say=said.append)
+    answers = carried_out(cluster.address, notes(10, hold=1), jobs=4, say=said.append)
     done = [next(answers)]
     wait_for(lambda: runs(tmp_path)["1"])
     pid = int(
