@@ -72,6 +72,12 @@ def runs(tmp_path: Path) -> Counter[str]:
     return Counter(line.split()[0] for line in log.read_text().splitlines()) if log.exists() else Counter()
 
 
+def child_of(name: str, tmp_path: Path) -> int:
+    """Return the process in which a task was first started."""
+    lines = (tmp_path / "log").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.split()[0] == name)
+
+
 def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
     limit = time.monotonic() + seconds
     while not condition():
@@ -143,8 +149,7 @@ def test_nobody_waits_any_more(cluster: Any, checkout: Any, notes: Any, tmp_path
     answers = carried_out(cluster.address, notes(3, hold=2), jobs=3)
     assert sorted(next(answers)[0].name for _ in range(2)) == ["0", "1"]
     wait_for(lambda: runs(tmp_path)["2"])
-    pid = int((tmp_path / "log").read_text().split()[-1])
-    process = psutil.Process(pid)
+    process = psutil.Process(child_of("2", tmp_path))
     answers.close()
     assert gone([process])
 
@@ -156,11 +161,7 @@ def test_worker_killed_and_scheduler_restarted_midway(
     answers = carried_out(cluster.address, notes(10, hold=1), jobs=4, say=said.append)
     done = [next(answers)]
     wait_for(lambda: runs(tmp_path)["1"])
-    pid = int(
-        next(line for line in (tmp_path / "log").read_text().splitlines() if line.split()[0] == "1").split()[
-            1
-        ]
-    )
+    pid = child_of("1", tmp_path)
     (name,) = (
         name
         for name, process in cluster.workers.items()
