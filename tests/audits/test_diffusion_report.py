@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprepro.audits.diffusion_report import EPSILONS, beating, by_start, claim, mean_of, measured
+from dprepro.audits.diffusion_report import EPSILONS, beating, by_start, claim, measured
 
 
 def found(shares):
@@ -90,12 +90,6 @@ def test_measures():
         measured(whole, "public", "3")
     with pytest.raises(ValueError, match="start must be one of 'scratch', 'public', got 'real'"):
         measured(whole, "real", "1")
-
-
-def test_a_mean_needs_two_repetitions():
-    with pytest.raises(ValueError, match="at least 2 values"):
-        mean_of([0.5])
-    assert mean_of([0.2, 0.2]) == pytest.approx((0.2, 0.2, 0.2))
 
 
 def test_beating_a_guesser():

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from dprepro.audits.synbench_judged import Judged
-from dprepro.audits.synbench_own import own_study, stand_in, table
-from dprepro.kit.verdicts import check_stand_in
+from dprepro.audits.synbench_own import own_study, table
 from dprepro.text.corpora import read_corpus
 
 FEW = {"DP-Gen": {"batch": 8, "steps": 1, "learning_rate": 1e-3, "written": 20, "max_tokens": 6}}
@@ -54,11 +52,3 @@ def test_a_table_has_the_budget_asked_for_and_the_epsilon_spent():
     assert found["epsilon"].tolist() == [np.inf, 4.0]
     assert found["spent"].tolist() == [np.inf, 3.99]
     assert found["number"].tolist() == [1, 0]
-
-
-def test_a_stand_in_passes_the_check_of_the_ledger():
-    reason = stand_in(
-        "synbench-05", Judged("UNDECIDED", -0.01, -0.2, 0.18, 3, "F1 over epsilon"), "F1 of AUG-PE"
-    )
-    check_stand_in(reason, "synbench", {"synbench-05"})
-    assert reason.startswith("synbench-05 n=3 effect=-0.010 [-0.200, 0.180] undecided: F1 of AUG-PE; ")

@@ -41,10 +41,18 @@ def test_the_random_guesser_against_all_answers_that_there_are():
     assert random_guesser(true) == (pytest.approx(1 / 3), pytest.approx(np.mean(every)))
 
 
-def test_no_labels_and_labels_of_another_length():
-    with pytest.raises(ValueError, match="got 0 and 0"):
-        f1([], [])
-    with pytest.raises(ValueError, match="got 2 and 1"):
+@pytest.mark.parametrize("bad", [[], "ab", [None, "a"], [1.0, 2.0]])
+def test_what_is_no_sequence_of_labels_is_refused(bad):
+    with pytest.raises(ValueError, match="true must be a sequence of at least one label"):
+        f1(bad, ["a", "b"])
+    with pytest.raises(ValueError, match="predicted must be a sequence of at least one label"):
+        f1(["a", "b"], bad)
+    with pytest.raises(ValueError, match="true must be a sequence of at least one label"):
+        random_guesser(bad)
+    with pytest.raises(ValueError, match="true must be a sequence of at least one label"):
+        constant_guesser(bad, "a")
+
+
+def test_labels_of_another_number_are_refused():
+    with pytest.raises(ValueError, match="one label for each of the 2 in true, got 1"):
         f1(["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="at least one label"):
-        random_guesser([])

@@ -7,7 +7,7 @@ import scipy.special, scipy.optimize
 start = time.perf_counter()
 import dprepro.stats
 for module in pkgutil.iter_modules(dprepro.stats.__path__):
-    if module.name not in ("score_law", "f1"):  # exact binomial laws of scipy.stats, for few notebooks
+    if module.name != "score_law":  # the exact binomial law of scipy.stats, for two notebooks
         importlib.import_module("dprepro.stats." + module.name)
 print(time.perf_counter() - start, "torch" in sys.modules, "scipy.stats" in sys.modules)
 """

@@ -5,53 +5,19 @@ an effect is a difference within runs with Student's 95 % interval over runs.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from scipy import stats
 
 from dprepro.audits.contamination_study import LEVELS, OTHERS
-from dprepro.base.check import one_of, sample
+from dprepro.audits.judged import Judged, Mean, mean_of
+from dprepro.base.check import one_of
 from dprepro.stats.trend import trend
 
 ALPHA = 0.05
 BUDGETS = ("eps", "inf")
 
 _NAMES = {"eps": "private", "inf": "without privacy"}
-
-
-class Outcome(NamedTuple):
-    """A claim judged: HOLDS, FAILS or UNDECIDED; the effect with its 95 % interval over `n` runs; and why."""
-
-    outcome: str
-    effect: float
-    low: float
-    high: float
-    n: int
-    reason: str
-
-
-class Mean(NamedTuple):
-    """A mean over runs with Student's 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def mean_of(values: ArrayLike) -> Mean:
-    """Return the mean of one value a run and its two-sided 95 % interval.
-
-    Raises
-    ------
-    ValueError
-        Fewer than two values, or one that is not finite.
-    """
-    array = sample("values", values, minimum=2)
-    reach = stats.t.ppf(1 - ALPHA / 2, array.size - 1) * array.std(ddof=1) / np.sqrt(array.size)
-    return Mean(float(array.mean()), float(array.mean() - reach), float(array.mean() + reach))
 
 
 def planted(found: Mapping[str, Mapping[str, Any]], measure: str, budget: str) -> pd.DataFrame:
@@ -100,7 +66,7 @@ def removed(found: Mapping[str, Mapping[str, Any]], measure: str, budget: str) -
     return tables
 
 
-def mauve_rises(found: Mapping[str, Mapping[str, Any]], budget: str) -> Outcome:
+def mauve_rises(found: Mapping[str, Mapping[str, Any]], budget: str) -> Judged:
     """Judge at one budget whether MAUVE rises with the share of the private texts in the pretraining.
 
     The effect is MAUVE with all of them there less MAUVE with none. HOLDS if it rises over the shares (p at most .05)
@@ -116,10 +82,10 @@ def mauve_rises(found: Mapping[str, Mapping[str, Any]], budget: str) -> Outcome:
         f"S = {order.s} of {order.pairs}, p rising {_p(order.p_rising)}; with as many other texts of the same kinds "
         f"in place of the private ones {domain.value:.3f} [{domain.low:.3f}, {domain.high:.3f}]"
     )
-    return Outcome(_decided(order.p_rising, order.p_falling, rise), *rise, len(table), reason)
+    return Judged(_decided(order.p_rising, order.p_falling, rise), *rise, len(table), reason)
 
 
-def utility_falls(found: Mapping[str, Mapping[str, Any]], budget: str) -> Outcome:
+def utility_falls(found: Mapping[str, Mapping[str, Any]], budget: str) -> Judged:
     """Judge synbench-04 at one budget: does removing contaminated texts lower utility, by more than removing others?
 
     The effect is the extra cost: F1 after unmarked texts were removed less F1 after as many marked ones were, mean
@@ -137,10 +103,10 @@ def utility_falls(found: Mapping[str, Mapping[str, Any]], budget: str) -> Outcom
         f"F1 over the shares removed: S = {order.s} of {order.pairs}, p falling {_p(order.p_falling)}, decline from "
         f"none to 75 % removed {decline.value:.1f} [{decline.low:.1f}, {decline.high:.1f}]"
     )
-    return Outcome(_decided(order.p_falling, order.p_rising, extra), *extra, len(tables["marked"]), reason)
+    return Judged(_decided(order.p_falling, order.p_rising, extra), *extra, len(tables["marked"]), reason)
 
 
-def mauve_claim(found: Mapping[str, Mapping[str, Any]]) -> Outcome:
+def mauve_claim(found: Mapping[str, Mapping[str, Any]]) -> Judged:
     """Judge synbench-08 (`mauve_rises`): the outcome of both budgets if they agree, FAILS if it fails at one."""
     private, free = (mauve_rises(found, budget) for budget in BUDGETS)
     if private.outcome == free.outcome:
@@ -149,14 +115,6 @@ def mauve_claim(found: Mapping[str, Mapping[str, Any]]) -> Outcome:
         outcome = "FAILS" if "FAILS" in (private.outcome, free.outcome) else "UNDECIDED"
     reason = f"{private.reason}. Besides: {free.effect:.3f} [{free.low:.3f}, {free.high:.3f}], {free.reason}"
     return private._replace(outcome=outcome, reason=reason)
-
-
-def stand_in(id: str, found: Outcome, about: str) -> str:
-    """Return the reason of a printed number that the claim `id` stands in for."""
-    return (
-        f"{id} n={found.n} effect={found.effect:.3f} [{found.low:.3f}, {found.high:.3f}] {found.outcome.lower()}: "
-        f"{about}; {found.reason}"
-    )
 
 
 def _decided(p_claimed: float, p_opposite: float, effect: Mean) -> str:

@@ -9,14 +9,15 @@ has two parts, and both are tested for each start of the model over repetitions 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 
 from dprepro.audits.diffusion_study import PUBLIC, SCRATCH, STARTS, Broken
-from dprepro.base.check import one_of, sample
+from dprepro.audits.judged import Judged, mean_of
+from dprepro.base.check import one_of
 
 FloatArray = NDArray[np.float64]
 Found = Mapping[Any, Mapping[str, Any]]
@@ -25,42 +26,6 @@ EPSILONS = ("inf", "4", "2", "1", "0.5")
 STRONG = ("1", "0.5")  # epsilon 1 and below
 COLLAPSED = 0.5
 ALPHA = 0.05
-
-
-class Mean(NamedTuple):
-    """A mean over repetitions with Student's 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-class Claim(NamedTuple):
-    """A claim judged.
-
-    Attributes
-    ----------
-    outcome : {"HOLDS", "FAILS", "UNDECIDED"}
-    effect, low, high : float
-        Share of broken texts at epsilon 1 and .5 less the share without privacy, with its 95 % interval.
-    n : int
-        Corpora at epsilon 1 and .5.
-    reason : str
-    """
-
-    outcome: str
-    effect: float
-    low: float
-    high: float
-    n: int
-    reason: str
-
-
-def mean_of(values: ArrayLike) -> Mean:
-    """Return the mean of one value a repetition; ValueError for fewer than two or a value that is not finite."""
-    array = sample("values", values, minimum=2)
-    reach = stats.t.ppf(1 - ALPHA / 2, array.size - 1) * array.std(ddof=1) / np.sqrt(array.size)
-    return Mean(float(array.mean()), float(array.mean() - reach), float(array.mean() + reach))
 
 
 def measured(found: Found, start: str, epsilon: str, measure: str = "broken") -> FloatArray:
@@ -109,7 +74,7 @@ def beating(found: Found, name: str, tested: int, guesser: float) -> int:
     return sum(test.pvalue < ALPHA for test in tests)
 
 
-def by_start(found: Found, start: str) -> Claim:
+def by_start(found: Found, start: str) -> Judged:
     """Judge the claim for one start.
 
     HOLDS if the intervals show both parts: a share of broken texts at epsilon 1 and .5 of at least one half, and more
@@ -132,10 +97,10 @@ def by_start(found: Found, start: str) -> Claim:
         f"{start}: {share.value:.2f} [{share.low:.2f}, {min(1.0, share.high):.2f}] of the texts are broken at "
         f"epsilon 1 and .5, {plain.mean():.2f} without privacy; {collapsed} of {number} corpora have collapsed"
     )
-    return Claim(outcome, *gap, number, reason)
+    return Judged(outcome, *gap, number, reason)
 
 
-def claim(found: Found) -> Claim:
+def claim(found: Found) -> Judged:
     """Judge synbench-06: the outcome that both starts share, UNDECIDED where they differ.
 
     The effect is that of the model from scratch, which no public text helps.

@@ -5,39 +5,17 @@ gain is the mean over its corpora, which are independent of each other, with a t
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from dprepro.audits.filter_study import GENERATORS
-from dprepro.base.check import in_interval, one_of
+from dprepro.audits.judged import Judged, mean_of
+from dprepro.base.check import one_of
 
 FloatArray = NDArray[np.float64]
 Saved = Mapping[Any, Mapping[str, Any]]
-
-
-class Gain(NamedTuple):
-    """A claim about the filter, measured.
-
-    Attributes
-    ----------
-    outcome : str
-        HOLDS: the interval lies above 0; FAILS: it lies below; UNDECIDED otherwise.
-    effect, low, high : float
-        Mean gain in MAUVE and its two-sided limits.
-    n : int
-        Corpora.
-    reason : str
-    """
-
-    outcome: str
-    effect: float
-    low: float
-    high: float
-    n: int
-    reason: str
 
 
 def corpora(saved: Saved, generator: str) -> list[Mapping[str, Any]]:
@@ -56,7 +34,7 @@ def gains(saved: Saved, generator: str, control: str = "random") -> FloatArray:
     return np.array([item["mauve, kept"] - np.mean(item[f"mauve, {control}"]) for item in items])
 
 
-def gain(saved: Saved, generator: str, alpha: float = 0.05) -> Gain:
+def gain(saved: Saved, generator: str, alpha: float = 0.05) -> Judged:
     """Judge the filter on the texts of one generator.
 
     Parameters
@@ -73,12 +51,9 @@ def gain(saved: Saved, generator: str, alpha: float = 0.05) -> Gain:
         An unknown generator, fewer than two corpora of it, or `alpha` outside its domain.
     """
     found = gains(saved, generator)
-    level = float(in_interval("alpha", alpha, 0, 1, closed="neither"))
     if len(found) < 2:
         raise ValueError(f"saved must hold two corpora of {generator} at least, got {len(found)}")
-    mean = float(found.mean())
-    half = float(stats.t.isf(level / 2, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))
-    low, high = mean - half, mean + half
+    mean, low, high = mean_of(found, alpha)
     outcome = "HOLDS" if low > 0 else "FAILS" if high < 0 else "UNDECIDED"
     epsilon = corpora(saved, generator)[0]["epsilon"]
     texts = corpora(saved, generator)[0]["texts"]
@@ -86,15 +61,15 @@ def gain(saved: Saved, generator: str, alpha: float = 0.05) -> Gain:
         f"gain in MAUVE of the half that the filter keeps over random halves, {generator} at epsilon {epsilon:.3g} "
         f"(1.07M weights) on film reviews, n corpora of {texts} texts; post-processing, so at no privacy cost"
     )
-    return Gain(outcome, mean, low, high, len(found), reason)
+    return Judged(outcome, mean, low, high, len(found), reason)
 
 
-def claim(saved: Saved) -> Gain:
+def claim(saved: Saved) -> Judged:
     """Judge synbench-09: the filter raises MAUVE.
 
     Returns
     -------
-    Gain
+    Judged
         HOLDS if it holds for every generator, FAILS if it fails for one, each at level 1 - .05 / (number of
         generators); UNDECIDED otherwise. Effect and interval are those of the generator with the smallest gain, the
         interval at that level.

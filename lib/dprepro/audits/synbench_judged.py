@@ -11,12 +11,12 @@ measure of table 2, in its better direction.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from dprepro.audits.judged import Judged, Mean, mean_of
 from dprepro.base.check import one_of
 from dprepro.stats.trend import trend
 
@@ -25,17 +25,6 @@ ALPHA = 0.05
 BETTER = {"macro": 1, "micro": 1, "macro_words": 1, "mauve": 1, "entity": -1, "length": -1}
 
 Found = Mapping[Any, Mapping[str, Any]]
-
-
-class Judged(NamedTuple):
-    """A claim judged: HOLDS, FAILS or UNDECIDED; the effect with its 95 % interval over `n` series; and why."""
-
-    outcome: str
-    effect: float
-    low: float
-    high: float
-    n: int
-    reason: str
 
 
 def values(found: Found, domain: str, epsilon: str, measure: str = "macro") -> NDArray[np.float64]:
@@ -82,16 +71,13 @@ def better_with_epsilon(found: Found, measure: str) -> Judged:
     lines = list(series(found, measure).values())
     order = trend([[sign * value for value in line] for line in lines])
     steps = np.array([line[-1] - line[0] for line in lines])
-    mean = float(steps.mean())
-    half = float("inf")
-    if len(steps) > 1:
-        half = float(stats.t.ppf(1 - ALPHA / 2, len(steps) - 1) * steps.std(ddof=1) / np.sqrt(len(steps)))
+    change = mean_of(steps) if len(steps) > 1 else Mean(float(steps[0]), -np.inf, np.inf)
     outcome = "HOLDS" if order.p_rising < ALPHA else "FAILS" if order.p_falling < ALPHA else "UNDECIDED"
     reason = (
         f"{measure} at epsilon 4 less that at .5; order over the finite budgets S = {order.s} of {order.pairs}, "
         f"p better {order.p_rising:.3f}, p worse {order.p_falling:.3f}"
     )
-    return Judged(outcome, mean, mean - half, mean + half, len(lines), reason)
+    return Judged(outcome, *change, len(lines), reason)
 
 
 def opposite(claim: Judged) -> Judged:

@@ -113,18 +113,3 @@ def own_study(
                     drawn, epsilon, stream, vectors(), **given
                 )
     return table(found), pd.DataFrame(yards)
-
-
-def stand_in(id: str, claim: Any, about: str) -> str:
-    """Return the reason of a printed number that a judged claim stands in for; ``kit.verdicts`` checks its form.
-
-    Parameters
-    ----------
-    id : str
-    claim
-        With outcome, effect, low, high, n and reason, such as `synbench_judged.Judged`.
-    about : str
-        What was tested.
-    """
-    interval = f"effect={claim.effect:.3f} [{claim.low:.3f}, {claim.high:.3f}]"
-    return f"{id} n={claim.n} {interval} {claim.outcome.lower()}: {about}; {claim.reason}"

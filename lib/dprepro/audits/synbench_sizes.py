@@ -16,9 +16,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from dprepro.audits.synbench_judged import Judged
+from dprepro.audits.judged import Judged, mean_of
 from dprepro.audits.synbench_tasks import packaged
 from dprepro.audits.synbench_utility import account, measured, vectors
 from dprepro.base.check import positive_count
@@ -138,15 +137,13 @@ def claim(found: Mapping[Any, Mapping[str, Any]]) -> Judged:
     series = list(by_size(found).values())
     if len(series) < 2:
         raise ValueError(f"found must have two series at least, got {len(series)}")
-    gains = np.array([values[-1] - values[0] for values in series])
-    half = stats.t.ppf(1 - ALPHA / 2, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains))
-    mean = float(gains.mean())
+    gain = mean_of([values[-1] - values[0] for values in series])
     order = trend(series)
     rises = order.p_rising < ALPHA
-    outcome = "FAILS" if rises else "HOLDS" if mean + half < LEAST_GAIN else "UNDECIDED"
+    outcome = "FAILS" if rises else "HOLDS" if gain.high < LEAST_GAIN else "UNDECIDED"
     sizes = sorted({int(values["weights"]) for values in found.values()})
     reason = (
         f"gain in macro F1 of DP-Gen with {sizes[-1]:,} weights over {sizes[0]:,}; trend over {len(sizes)} sizes "
         f"S = {order.s} of {order.pairs}, p rising {order.p_rising:.3f}"
     )
-    return Judged(outcome, mean, mean - float(half), mean + float(half), len(series), reason)
+    return Judged(outcome, *gain, len(series), reason)

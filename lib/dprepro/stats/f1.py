@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from dprepro.base.check import one_of
 
@@ -32,12 +31,13 @@ def f1(true: Sequence[str], predicted: Sequence[str]) -> F1:
     Raises
     ------
     ValueError
-        No labels, or sequences of different length.
+        No labels, sequences of different length, or something else than texts in them.
     """
-    if len(true) == 0 or len(true) != len(predicted):
+    _labels("true", true)
+    _labels("predicted", predicted)
+    if len(true) != len(predicted):
         raise ValueError(
-            "true and predicted must have one label each for at least one text, "
-            f"got {len(true)} and {len(predicted)}"
+            f"predicted must have one label for each of the {len(true)} in true, got {len(predicted)}"
         )
     right, said = np.asarray(true, dtype=object), np.asarray(predicted, dtype=object)
     scores = [
@@ -48,7 +48,8 @@ def f1(true: Sequence[str], predicted: Sequence[str]) -> F1:
 
 
 def constant_guesser(true: Sequence[str], answer: str) -> F1:
-    """F1 of one answer for every text; ValueError for no labels or an answer that is none of them."""
+    """F1 of one answer for every text; ValueError as `f1`, and for an answer that is none of the labels."""
+    _labels("true", true)
     return f1(true, [one_of("answer", answer, sorted(set(true)))] * len(true))
 
 
@@ -60,10 +61,11 @@ def random_guesser(true: Sequence[str]) -> F1:
     Raises
     ------
     ValueError
-        No labels.
+        No labels, or something else than texts among them.
     """
-    if len(true) == 0:
-        raise ValueError("true must hold at least one label, got none")
+    _labels("true", true)
+    from scipy import stats  # half a second, which who wants another module of this room need not wait for
+
     _, sizes = np.unique(list(true), return_counts=True)
     chance = 1 / len(sizes)
     scores = []
@@ -74,3 +76,10 @@ def random_guesser(true: Sequence[str]) -> F1:
         )
         scores.append(float((weights * 2 * hits[:, None] / (size + hits[:, None] + false)).sum()))
     return F1(chance, float(np.mean(scores)))
+
+
+def _labels(name: str, values: Sequence[str]) -> None:
+    if isinstance(values, str) or len(values) == 0 or not all(isinstance(value, str) for value in values):
+        raise ValueError(
+            f"{name} must be a sequence of at least one label, all of them texts, got {values!r:.80}"
+        )
