@@ -140,6 +140,19 @@ def test_a_difference_is_that_of_the_two_values():
     assert found.value == pytest.approx(one.value - two.value)
 
 
+def test_two_groups_of_columns_have_their_own_degrees_of_freedom():
+    """Rows without an effect of their own: the variance is the sum of the two tables', whatever their sizes."""
+    rng = RNG(12)
+    inside = halves(400, 9, rng)
+    scores = rng.normal(size=inside.shape) + inside * (1 + rng.normal(size=9))
+    one, two = (scores[:, :3], inside[:, :3]), (scores[:, 3:], inside[:, 3:])
+    parts = [clustered_auc(*table, within=True) for table in (one, two)]
+    assert all(part.error_columns > 3 * part.error_rows for part in parts)
+    found = auc_difference(one[0], two[0], one[1], two[1], within=True)
+    reach = stats.t.ppf(0.975, 2) * np.hypot(*(part.error for part in parts))
+    assert found.high - found.low == pytest.approx(2 * reach, rel=0.02), "one mean for both: a tenth shorter"
+
+
 def test_two_perfect_scores_differ_by_an_amount_that_is_not_known_exactly():
     inside = halves(20, 6, RNG(9))
     found = auc_difference(inside + 0.0, 2.0 * inside, inside)
@@ -152,8 +165,10 @@ def test_tables_of_a_difference_must_share_their_rows():
     inside = halves(4, 3, RNG(10))
     with pytest.raises(ValueError, match=r"second must have the 4 rows of first, got 2"):
         auc_difference(np.ones((4, 3)), np.ones((2, 2)), inside, [[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match=r"included must have the shape of scores, \(4, 2\), got \(4, 3\)"):
+    with pytest.raises(ValueError, match=r"included must have the shape of second, \(4, 2\), got \(4, 3\)"):
         auc_difference(np.ones((4, 3)), np.ones((4, 2)), inside)
+    with pytest.raises(ValueError, match=r"included_second must hold trials of both kinds, got 8 of 8 in"):
+        auc_difference(np.ones((4, 3)), np.ones((4, 2)), inside, np.ones((4, 2)))
 
 
 def test_bad_tables_are_refused():
@@ -165,7 +180,7 @@ def test_bad_tables_are_refused():
         clustered_auc([1, 2], [1, 0])
     with pytest.raises(ValueError, match=r"included must have the shape"):
         clustered_auc(np.ones((2, 2)), [1, 0])
-    with pytest.raises(ValueError, match=r"included must be true or false"):
+    with pytest.raises(ValueError, match=r"included must be true or false for each trial, got .*2"):
         clustered_auc(np.ones((1, 3)), [[1, 0, 2]])
     with pytest.raises(ValueError, match=r"scores must be finite"):
         clustered_auc([[1, np.nan]], [[1, 0]])

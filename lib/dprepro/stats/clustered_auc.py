@@ -85,7 +85,7 @@ def clustered_auc(
     84 to 91 %. A single row (column) is no cluster: then the columns (rows) alone count.
     """
     level = float(in_interval("alpha", alpha, 0, 1, closed="neither"))
-    value, single, spread = _parts(*_table(scores, included), within)
+    value, single, spread = _parts(*_table("scores", scores, "included", included), within)
     rows, columns = single.shape
     variance, *others = _variances(single, spread)
     fewest = _fewest(rows, columns)
@@ -99,7 +99,7 @@ def clustered_auc(
 
 @dataclass(frozen=True)
 class AUCDifference:
-    """A difference of two AUCs with its limits."""
+    """A difference of two AUCs with its limits, inside [-1, 1]."""
 
     value: float
     low: float
@@ -144,19 +144,23 @@ def auc_difference(
     Between Independent Proportions", 1998, method 10).
     """
     level = float(in_interval("alpha", alpha, 0, 1, closed="neither"))
-    one = _table(first, included)
-    two = _table(second, included if included_second is None else included_second)
+    one = _table("first", first, "included", included)
+    if included_second is None:
+        two = _table("second", second, "included", included)
+    else:
+        two = _table("second", second, "included_second", included_second)
     if len(one[0]) != len(two[0]):
         raise ValueError(f"second must have the {len(one[0])} rows of first, got {len(two[0])}")
     value_one, single_one, spread_one = _parts(*one, within)
     value_two, single_two, spread_two = _parts(*two, within)
     value = value_one - value_two
     if included_second is None:
-        single, spread = single_one - single_two, spread_one - spread_two
+        single = single_one - single_two
+        variance = _variances(single, spread_one - spread_two)[0]
     else:
-        # The columns of each table scatter about a mean of their own.
-        single, spread = np.hstack([single_one, -single_two]), np.r_[spread_one, spread_two]
-    variance = _variances(single, spread)[0]
+        # The columns of each table scatter about a mean of their own, so each loses a degree of freedom.
+        single = np.hstack([single_one, -single_two])
+        variance = _variances(single, spread_one, spread_two)[0]
     if variance == 0:
         a, b = (clustered_auc(*table, level, within=within) for table in (one, two))
         low = value - ((a.value - a.low) ** 2 + (b.high - b.value) ** 2) ** 0.5
@@ -184,9 +188,10 @@ def _parts(table: FloatArray, inside: BoolArray, within: bool) -> tuple[float, F
     return value, np.column_stack([part for _, part in parts]) / len(own), (own - value) / len(own)
 
 
-def _variances(single: FloatArray, spread: FloatArray) -> tuple[float, float, float, float]:
-    """Variance by rows and columns; then by rows, by columns and by trials alone."""
-    by_rows, by_columns, trials = _variance(single.sum(axis=1)), _variance(spread), float((single**2).sum())
+def _variances(single: FloatArray, *spreads: FloatArray) -> tuple[float, float, float, float]:
+    """Variance by rows and columns (those of each table about a mean of their own); then by each, by trials last."""
+    by_rows, by_columns = _variance(single.sum(axis=1)), sum(map(_variance, spreads))
+    trials = float((single**2).sum())
     return max(by_rows + by_columns - trials, by_rows, by_columns), by_rows, by_columns, trials
 
 
@@ -219,17 +224,20 @@ def _wilson(share: float, number: float, z: float) -> tuple[float, float]:
     return max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach))
 
 
-def _table(scores: ArrayLike, included: ArrayLike) -> tuple[FloatArray, BoolArray]:
-    table, coins = finite("scores", scores), np.asarray(included)
+def _table(
+    name: str, scores: ArrayLike, coins_name: str, included: ArrayLike
+) -> tuple[FloatArray, BoolArray]:
+    table, coins = finite(name, scores), np.asarray(included)
     if table.ndim != 2 or table.size == 0:
-        raise ValueError(f"scores must be a matrix (runs, targets), got shape {table.shape}")
+        raise ValueError(f"{name} must be a matrix (runs, targets), got shape {table.shape}")
     if coins.shape != table.shape:
-        raise ValueError(f"included must have the shape of scores, {table.shape}, got {coins.shape}")
+        raise ValueError(f"{coins_name} must have the shape of {name}, {table.shape}, got {coins.shape}")
     inside = coins == 1
-    if not (inside | (coins == 0)).all():
-        raise ValueError("included must be true or false for each trial")
+    known = inside | (coins == 0)
+    if not known.all():
+        raise ValueError(f"{coins_name} must be true or false for each trial, got {coins[~known][0]!r}")
     if inside.all() or not inside.any():
         raise ValueError(
-            f"included must hold trials of both kinds, got {int(inside.sum())} of {inside.size} in"
+            f"{coins_name} must hold trials of both kinds, got {int(inside.sum())} of {inside.size} in"
         )
     return table, inside
