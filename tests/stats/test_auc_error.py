@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dprepro.stats import auc_error
 from dprepro.stats.auc_error import distinguishable_from, half_p_value, hanley_mcneil_error
 from dprepro.stats.tradeoff import auc
 
@@ -21,6 +22,18 @@ def test_the_normal_law_goes_on_where_the_exact_one_ends():
     for area in (0.42, 0.55, 0.6):
         exact, normal = half_p_value(area, 100, 100), half_p_value(area, 101, 100)
         assert normal == pytest.approx(exact, rel=0.05)
+
+
+@pytest.mark.parametrize(("n", "m", "ratio"), [(100, 100, 1.07), (20, 501, 1.26), (5, 2001, 2.78)])
+def test_the_normal_law_errs_on_the_large_side_in_the_tail(n, m, ratio):
+    """As the docstring has it, against the exact law, which a caller gets for 10,000 pairs and fewer only."""
+    law = auc_error._mann_whitney(n, m)
+    tail = 2 * np.cumsum(law)
+    count = int(np.argmin(np.abs(tail - 0.001)))
+    normal = 2 * stats.norm.cdf((count / (n * m) - 0.5) / np.sqrt((n + m + 1) / (12 * n * m)))
+    assert normal / tail[count] == pytest.approx(ratio, abs=0.01)
+    if n * m > 10_000:
+        assert half_p_value(count / (n * m), n, m) == pytest.approx(normal)
 
 
 @pytest.mark.parametrize(("n", "m"), [(40, 40), (25, 80)])

@@ -76,9 +76,10 @@ def test_limits():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1.0], [[1.0]], 1.0, 0.1), r"rows must have shape \(n, d\)"),
-        (([[1.0, 2]], [[1.0]], 1.0, 0.1), r"rows must have shape \(n, d\) with one d"),
-        ((np.zeros((2, 3)), np.ones((2, 3)), 1.0, 0.1), "d of 1 or 2"),
+        (([1.0], [[1.0]], 1.0, 0.1), r"rows_in must have shape \(n, d\)"),
+        (([[1.0, 2]], [[1.0]], 1.0, 0.1), "rows_out must have the 2 columns of rows_in, got 1"),
+        ((np.zeros((2, 1)), np.ones((2, 3)), 1.0, 0.1), r"rows_out must have .* d of 1 or 2, got \(2, 3\)"),
+        ((np.zeros((2, 1)), np.ones((0, 1)), 1.0, 0.1), "rows_out must have .* n of at least 1"),
         (([[np.nan]], [[1.0]], 1.0, 0.1), "rows_in must be finite"),
         (([[0.0]], [[1.0]], 0.0, 0.1), "sigma must be in"),
         (([[0.0]], [[1.0]], 1.0, 0.0), "delta must be in"),

@@ -17,7 +17,7 @@ from dprepro.base.check import in_interval, positive_count
 
 FloatArray = NDArray[np.float64]
 
-_EXACT_UP_TO = 10_000  # pairs of scores; beyond, the normal law is right to four digits
+_EXACT_UP_TO = 10_000  # pairs of scores: a tenth of a second
 
 
 def hanley_mcneil_error(auc: ArrayLike, n_in: ArrayLike, n_out: ArrayLike) -> Any:
@@ -63,7 +63,9 @@ def half_p_value(auc: float, n_in: int, n_out: int) -> float:
     Returns
     -------
     float
-        Exact up to 10,000 pairs of scores, else by the normal law of variance (n_in + n_out + 1)/(12 n_in n_out).
+        Exact up to 10,000 pairs of scores, else by the normal law of variance (n_in + n_out + 1)/(12 n_in n_out):
+        from 100 scores a side within .002 (.0001 near .05). With few scores on one side it is too large in the tail:
+        where it should be .001, by a quarter with 20 against 501, nearly three times with 5 against 2,001.
 
     Raises
     ------

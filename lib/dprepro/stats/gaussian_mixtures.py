@@ -46,19 +46,24 @@ def mixture_epsilon(rows_in: ArrayLike, rows_out: ArrayLike, sigma: float, delta
         An argument outside its domain; rows so many sigma apart that the grid would have more than 2e7 cells (in the
         line some 40,000 sigma, in the plane a square of some 160).
     """
-    inside, outside = sides = finite("rows_in", rows_in), finite("rows_out", rows_out)
+    inside, outside = sides = _checked("rows_in", rows_in), _checked("rows_out", rows_out)
     noise = float(in_interval("sigma", sigma, 0.0, np.inf, closed="neither"))
     target = float(in_interval("delta", delta, 0.0, 1.0, closed="neither"))
-    for rows in sides:
-        if (
-            rows.ndim != 2
-            or not len(rows)
-            or rows.shape[1] != sides[0].shape[1]
-            or rows.shape[1] not in _STEP
-        ):
-            raise ValueError(f"rows must have shape (n, d) with one d of 1 or 2 and n >= 1, got {rows.shape}")
+    if inside.shape[1] != outside.shape[1]:
+        raise ValueError(
+            f"rows_out must have the {inside.shape[1]} columns of rows_in, got {outside.shape[1]}"
+        )
     p, q = (np.zeros(1), np.zeros(1)) if np.array_equal(inside, outside) else _masses(sides, noise)
     return max(_epsilon(p, q, target), _epsilon(q, p, target))
+
+
+def _checked(name: str, rows: ArrayLike) -> Array:
+    found = finite(name, rows)
+    if found.ndim != 2 or not len(found) or found.shape[1] not in _STEP:
+        raise ValueError(
+            f"{name} must have shape (n, d) with n of at least 1 and d of 1 or 2, got {found.shape}"
+        )
+    return found
 
 
 def _masses(sides: tuple[Array, Array], sigma: float) -> tuple[Array, Array]:
