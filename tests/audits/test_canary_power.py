@@ -68,6 +68,29 @@ def test_final_model_of_full_participation_is_the_gaussian_mechanism():
     assert final_model_epsilon(1.0, 1.0, 1, 1e-5, share=0.5) == pytest.approx(half, rel=1e-7)
 
 
+def test_final_model_under_much_noise_and_little():
+    # exp(epsilon) is no float at the first two, and the cut lies far out at the third.
+    for sigma, steps, delta in ((0.01, 1, 1e-5), (1e-4, 10, 1e-5), (1000.0, 1, 1e-5)):
+        exact = float(mu_to_epsilon(steps**0.5 / sigma, delta))
+        assert final_model_epsilon(sigma, 1.0, steps, delta) == pytest.approx(exact, rel=1e-7)
+    # Drawn once at least with certainty less 2^-10, the canary is seen: each draw moves the weight by 1,000 sigma.
+    drawn = final_model_epsilon(1e-3, 0.5, 10, 0.01)
+    assert drawn > float(mu_to_epsilon(1 / (1e-3 * 10**0.5), 0.01))
+    # No more than the chance that the canary is drawn at all.
+    assert final_model_epsilon(0.5, 1e-3, 1, 0.002) == 0
+
+
+@pytest.mark.parametrize("epsilon_over_edge", [-1e-6, 0.0, 1e-6])
+def test_final_model_where_the_canary_is_hardly_drawn(epsilon_over_edge):
+    # At these deltas epsilon is close to the log of the chance that it is never drawn.
+    rate, steps = 0.1, 5
+    edge = -steps * np.log1p(-rate)
+    delta = 1 - np.exp(epsilon_over_edge + edge) * (1 - rate) ** steps
+    found = final_model_epsilon(0.05, rate, steps, max(float(delta), 1e-12))
+    assert np.isfinite(found)
+    assert found <= dp_sgd_epsilon(0.05, rate, steps, max(float(delta), 1e-12)) * (1 + 1e-6)
+
+
 def test_one_sampled_step_is_the_account_and_many_show_less():
     for sigma, rate in ((1.0, 0.01), (0.8, 0.2)):
         one = dp_sgd_epsilon(sigma, rate, 1, 1e-5)
@@ -100,6 +123,7 @@ def test_final_model_against_samples():
         (lambda: final_model_epsilon(1, 0.1, 10, 0), "delta must be in"),
         (lambda: typical_one_run(-1, 100, 0, 0.05), "signal must be in"),
         (lambda: typical_one_run(1, 1, 0, 0.05), "canaries must be a whole number of at least 2"),
+        (lambda: typical_one_run(1, 100, 0, 0.05, 101), "guesses must be at most canaries, got 101 of 100"),
         (lambda: typical_trainings(1, 3, 0, 0.05), "trainings must be a whole number of at least 4"),
         (lambda: canaries_needed(np.nan, 1, 0, 0.05), "epsilon must be in"),
     ],

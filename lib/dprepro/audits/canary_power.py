@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
 from dprepro.audits.canary import trainings_ceiling as trainings_ceiling  # the other ceiling
-from dprepro.base.check import in_interval, positive_count
+from dprepro.base.check import at_most, in_interval, positive_count
 from dprepro.stats.bounds import lower_limit, upper_limit
 from dprepro.stats.one_run import epsilon_one_run
 from dprepro.stats.tradeoff import epsilon_kairouz
@@ -56,7 +56,7 @@ def typical_one_run(
     delta, alpha
         As of `canary_one_run.one_run_audit`.
     guesses : int, optional
-        By default a quarter of the canaries.
+        At most the canaries; by default a quarter of them, and at least 2.
 
     Raises
     ------
@@ -66,6 +66,7 @@ def typical_one_run(
     mu = float(in_interval("signal", signal, 0, np.inf, closed="left"))
     m = int(positive_count("canaries", canaries, minimum=2))
     number = max(2, m // 4) if guesses is None else int(positive_count("guesses", guesses))
+    at_most("guesses", np.array(number), "canaries", np.array(m))
     # Half of the guesses lie above the edge of the mixture of both laws, and the case is the same below.
     edge = optimize.brentq(lambda t: (special.ndtr(-t) + special.ndtr(mu - t)) - number / m, -9, mu + 40)
     right = special.ndtr(mu - edge) / (special.ndtr(mu - edge) + special.ndtr(-edge))
@@ -183,21 +184,29 @@ def final_model_epsilon(
     weight = stats.binom.logpmf(drawn, count, rate)
     keep = weight > -60  # what is rarer has no part in a delta
     shifts, weight = part * drawn[keep] / (sigma * np.sqrt(count)), weight[keep]
+    if shifts[-1] == 0:
+        return 0.0  # the canary is never drawn
+    # Logarithm of the chance that it is never drawn.
+    never = float(weight[0]) if shifts[0] == 0 else -np.inf
+    largest, least = float(shifts[-1]), float(shifts[shifts > 0][0])
 
     def log_ratio(w: float) -> float:
         return float(special.logsumexp(weight + shifts * w - shifts**2 / 2))
 
     def excess(epsilon: float) -> float:
-        found = 0.0
-        for sign in (1, -1):
-            if sign < 0 and log_ratio(-1e3) > -epsilon:
-                continue  # never drawn is so likely that no event is exp(epsilon) times likelier without the canary
-            cut = optimize.brentq(lambda w: log_ratio(w) - sign * epsilon, -1e3, 1e3)  # noqa: B023
-            inside = float(np.exp(weight) @ special.ndtr(sign * (shifts - cut)))
-            outside = float(special.ndtr(-sign * cut))
-            gain = inside - np.exp(epsilon) * outside if sign > 0 else outside - np.exp(epsilon) * inside
-            found = max(found, gain)
-        return found - wanted
+        # At 0 the ratio is at most 1; each term of its sum, and so the last, bounds it from below.
+        reach = (epsilon - weight[-1] + largest**2 / 2) / largest * (1 + 1e-9) + 1e-9
+        cut = optimize.brentq(lambda w: log_ratio(w) - epsilon, 0.0, reach)
+        # Products of exp(epsilon) and a chance, both beyond floats, as one exponential.
+        gain = np.exp(weight) @ special.ndtr(shifts - cut) - np.exp(epsilon + special.log_ndtr(-cut))
+        # Without the canary no event is likelier by more than 1 over the chance that it is never drawn.
+        room = -np.expm1(min(never + epsilon, 0.0))
+        far = (np.log(room) - epsilon) / least * (1 + 1e-9) - 1e-9 if room > 0 else 0.0
+        if log_ratio(far) < -epsilon:  # what rounding leaves out has a chance of about `room`, next to none
+            cut = optimize.brentq(lambda w: log_ratio(w) + epsilon, far, reach)
+            inside = special.logsumexp(weight + special.log_ndtr(cut - shifts))
+            gain = max(gain, special.ndtr(cut) - np.exp(epsilon + inside))
+        return float(gain) - wanted
 
     if excess(0.0) <= 0:
         return 0.0
