@@ -275,4 +275,4 @@ def test_headline_of_an_empty_ledger_counts_every_number(monkeypatch, tmp_path, 
     printed = capsys.readouterr()
     assert "515" in printed.out
     assert "No run yet" in printed.err
-    assert isinstance(claims.load_ledger(tmp_path), pd.DataFrame)
+    assert isinstance(claims.load_ledger(), pd.DataFrame)

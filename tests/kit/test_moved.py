@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dprepro.kit import cli, moved
-from dprepro.kit.claims import judge, load_ledger, load_reported
+from dprepro.kit.claims import judge, load_reported, untouched
 from dprepro.kit.rows import LEDGER, write_rows
 
 PRINTED = load_reported("snapaudit", "table1")
@@ -60,7 +60,7 @@ def test_what_moved_and_what_may_move_it(tmp_path: Path) -> None:
 
 
 def test_a_value_where_there_was_none(tmp_path: Path) -> None:
-    before = load_ledger(tmp_path)  # nothing run: every number NOT-RUN under no recipe
+    before = untouched()  # nothing run: every number NOT-RUN under no recipe
     after = moved.read_run(run(tmp_path / "b", row(0, 0.58)))
     found = moved.moves(before, after)
     assert set(found.rows["what"]) == {"only in A", "only in B"}

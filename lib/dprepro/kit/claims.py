@@ -247,13 +247,8 @@ def _write(name: str, frame: pd.DataFrame, columns: list[str], key: pd.Series) -
     return files.write_rows(paths.output_dir() / name, frame, columns)
 
 
-def load_ledger(build: Path | None = None) -> pd.DataFrame:
+def load_ledger() -> pd.DataFrame:
     """Return the ledger as it was last gathered, or with every number NOT-RUN if it never was.
-
-    Parameters
-    ----------
-    build : Path, optional
-        The folder that holds ledger.csv; the build folder by default.
 
     Returns
     -------
@@ -261,7 +256,7 @@ def load_ledger(build: Path | None = None) -> pd.DataFrame:
         A row for each printed number and recipe, columns as `judge` returns them. Numbers that no notebook
         judged have an empty recipe and NOT-RUN, printed dashes DASH.
     """
-    path = (build or paths.build_dir()) / "ledger.csv"
+    path = paths.build_dir() / "ledger.csv"
     return files.read_rows(path, files.LEDGER) if path.exists() else untouched()
 
 

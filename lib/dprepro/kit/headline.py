@@ -1,4 +1,4 @@
-"""The ledger read by people: each printed number counted once, as text and as one plain page.
+"""The headline: each printed number of the ledger counted once, in one class.
 
 A number counts in the first class that any of its rows gives, under the recipes as_stated and inferred
 alone: REPRODUCED means that the stated method gives the printed number, EXPLAINED that only the inferred

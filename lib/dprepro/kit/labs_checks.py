@@ -30,7 +30,8 @@ SECONDS = 10.0
 class Mark:
     """One question: points earned and possible, and a line for each visible check that failed.
 
-    `hidden_failed` counts the hidden checks that failed; what they say stays with the instructor.
+    `hidden_failed` counts the hidden checks that failed; what they say stays with the instructor. `visible_failed`
+    counts the others.
     """
 
     question: str

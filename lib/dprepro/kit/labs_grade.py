@@ -85,7 +85,7 @@ def grade(
         raise ValueError("no labs to grade by" if not labs else "no student is known: release the labs first")
     way = _way(trusted, submissions)
     found = find(submissions, labs, students)
-    room = Room(way, limits or Limits(), cell_seconds, key, labs)
+    grader = Grader(way, limits or Limits(), cell_seconds, key, labs)
     print(
         f"{len(found)} to grade, isolated by {way}"
         if way != "none"
@@ -94,7 +94,7 @@ def grade(
     done: dict[int, Grade] = {}
     stop = threading.Event()
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = {pool.submit(room.grade, one, stop): number for number, one in enumerate(found)}
+        waiting = {pool.submit(grader.grade, one, stop): number for number, one in enumerate(found)}
         try:
             for count, future in enumerate(as_completed(waiting), start=1):
                 done[waiting[future]] = _result(future, found[waiting[future]])
@@ -129,7 +129,7 @@ def _result(future: "Future[Grade]", submission: Submission) -> Grade:
 
 
 @dataclass(frozen=True)
-class Room:
+class Grader:
     """All that grading one submission needs."""
 
     way: str

@@ -31,7 +31,7 @@ def _call(function: str, *arguments: Any) -> None:
         raise OSError(number, f"{function} {arguments}: {os.strerror(number)}")
 
 
-def mount(source: str, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     """Call mount(2); OSError if the kernel refuses."""
     encoded = [text.encode() if text is not None else None for text in (source, target, kind, data)]
     _call("mount", encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3])

@@ -91,7 +91,7 @@ def discover() -> list[Notebook]:
     )
 
 
-def select(only: str = "*") -> list[Notebook]:
+def select(only: str) -> list[Notebook]:
     """Return the notebooks whose name matches a glob; ValueError that lists what there is if none does."""
     notebooks = discover()
     chosen = [notebook for notebook in notebooks if fnmatchcase(notebook.name, only)]

@@ -17,7 +17,6 @@ from scipy import stats
 
 COMPUTED = ("MATCH", "PASS", "FAIL", "CONTRADICTED")
 GIVEN = ("STAND-IN", "CALIBRATED", "INPUT", "DASH", "NOT-RUN")
-VERDICTS = COMPUTED + GIVEN
 
 # What a printed spread is -> (its ratio to the standard error of the printed mean, degrees of freedom).
 SPREADS = {"sd of 5 runs": (math.sqrt(5), 4), "95 % half-width, 10 runs": (2.26, 9)}
