@@ -34,28 +34,65 @@ def test_a_split_keeps_training_logs_and_reference_apart():
     split = Split.draw(data, 100, np.random.default_rng(0))
     assert split.member[split.inside].all()
     assert not split.member[np.concatenate([split.outside, split.reference])].any()
-    assert np.unique(np.concatenate([split.outside, split.reference])).size == (~split.member).sum()
+    assert sorted([*split.reference, *split.by_coin]) == list(range(442))
+    assert len(split.reference) == 110
+    assert not np.isin([*split.inside, *split.outside], split.reference).any()
     assert np.unique(split.inside).size == np.unique(split.outside).size == 100
     known = split.data.x[split.reference]
     assert known.mean(axis=0) == pytest.approx(np.zeros(10), abs=1e-12)
     assert known.std(axis=0) == pytest.approx(np.ones(10))
 
 
-def test_membership_is_a_fair_coin_for_each_record():
+class GivenCoins:
+    """A generator that orders as a seeded one does and throws given coins (in steps of one record)."""
+
+    def __init__(self, coins):
+        self.coins = coins
+
+    def permutation(self, what):
+        return np.random.default_rng(0).permutation(what)
+
+    def random(self, size):
+        assert size == len(self.coins)
+        return np.where(self.coins, 0.2, 0.8)
+
+
+def test_a_coin_moves_its_own_record_and_nothing_else():
+    # What the account of the training covers: one record more or less, at the same scale and the same divisor.
     data = dataset("diabetes")
-    members = [Split.draw(data, 100, np.random.default_rng(seed)).member for seed in range(200)]
-    assert stats.binomtest(int(np.sum(members)), 200 * 442, 0.5).pvalue > 1e-3
-    each = np.sum(members, axis=0)
-    assert (
-        stats.chisquare(
-            [np.sum(each < 100), np.sum(each == 100), np.sum(each > 100)],
-            442
-            * np.array(
-                [stats.binom.cdf(99, 200, 0.5), stats.binom.pmf(100, 200, 0.5), stats.binom.sf(100, 200, 0.5)]
-            ),
-        ).pvalue
-        > 1e-3
-    )
+    coins = np.random.default_rng(1).random(332) < 0.5
+    other = coins.copy()
+    other[7] = ~other[7]
+    one, two = (Split.draw(data, 50, GivenCoins(side)) for side in (coins, other))
+    assert np.count_nonzero(one.member != two.member) == 1
+    assert np.array_equal(one.data.x, two.data.x)
+    assert np.array_equal(one.reference, two.reference)
+    quiet = DPSGD(noise_multiplier=0.0, clipping_norm=1.0, sample_rate=1.0, steps=1, learning_rate=1.0)
+    logits = [
+        np.log(p[:, 1] / p[:, 0])
+        for p in (split.train(quiet, np.random.default_rng(2))(split.data.x) for split in (one, two))
+    ]
+    # A step from 0 moves the weights by the record's clipped gradient over half of the records with a coin.
+    rows = np.column_stack([one.data.x, np.ones(442)])
+    assert np.abs(logits[0] - logits[1]).max() <= np.linalg.norm(rows, axis=1).max() / 166
+
+
+def test_membership_is_a_fair_coin_for_each_record_that_is_not_public():
+    data = dataset("diabetes")
+    splits = [Split.draw(data, 100, np.random.default_rng(seed)) for seed in range(200)]
+    inside = sum(int(split.member[split.by_coin].sum()) for split in splits)
+    assert stats.binomtest(inside, 200 * 332, 0.5).pvalue > 1e-3
+    # In training: not public (332 of 442) and the coin.
+    each = np.sum([split.member for split in splits], axis=0)
+    chance = 332 / 442 / 2
+    middle = int(200 * chance)
+    law = [
+        stats.binom.cdf(middle - 1, 200, chance),
+        stats.binom.pmf(middle, 200, chance),
+        stats.binom.sf(middle, 200, chance),
+    ]
+    seen = [np.sum(each < middle), np.sum(each == middle), np.sum(each > middle)]
+    assert stats.chisquare(seen, 442 * np.array(law)).pvalue > 1e-3
 
 
 def test_a_column_that_is_constant_in_the_reference_is_left_out():

@@ -5,9 +5,11 @@ index and blood pressure, which others may know (quasi-identifiers), and six ser
 classes, progression above the median or not. Digits (UCI, Alpaydin and Kaynak 1998): 1,797 images of 64 pixels, ten
 classes. Both come with scikit-learn.
 
-Each record is in training by a fair coin of its own, as `stats.one_run` needs it. One log exposes the scores of N
-records that were in training, another those of N that were not; others that were not are the adversary's *reference*:
-complete records of other people. Numbers are scaled by the reference, so the scale is public and costs no budget.
+A quarter of the records, drawn first, are the adversary's *reference*: complete records of other people, taken as
+public and never in training. Numbers are scaled by them, so the scale costs no budget. (Were the reference those that
+a coin left out, the coins would move the scale, which no account of DP-SGD covers.) Each other record is in training
+by a fair coin of its own, as `stats.one_run` needs it. One log exposes the scores of N records that are in training,
+another those of N that are not.
 """
 
 from collections.abc import Callable
@@ -28,6 +30,7 @@ Classifier = Callable[[ArrayLike], FloatArray]  # records (n, d) to confidences 
 
 QUASI_IDENTIFIERS = (0, 1, 2, 3)  # of diabetes: age, sex, body mass index, blood pressure
 SEX = 1
+_REFERENCE = 4  # one record of so many is public
 
 
 class Dataset(NamedTuple):
@@ -51,7 +54,7 @@ def dataset(name: str) -> Dataset:
 
 @dataclass(frozen=True)
 class Split:
-    """One draw of who is in training and whose scores are exposed.
+    """One draw of who is public, who is in training and whose scores are exposed.
 
     Attributes
     ----------
@@ -60,9 +63,11 @@ class Split:
     member : ndarray of bool, shape (n,)
         In training.
     inside, outside : ndarray of int, shape (N,)
-        Records of the two logs: in training, not in training.
+        Records of the two logs: in training, not in training; both from `by_coin`.
     reference : ndarray of int
-        The other records that were not in training.
+        Public records.
+    by_coin : ndarray of int
+        All others, each in training by its own fair coin: those that a membership test may ask about.
     """
 
     data: Dataset
@@ -70,33 +75,42 @@ class Split:
     inside: IntArray
     outside: IntArray
     reference: IntArray
+    by_coin: IntArray
 
     @classmethod
     def draw(cls, data: Dataset, candidates: int, rng: np.random.Generator) -> "Split":
-        """Draw coins, logs of `candidates` records each, and scale by the reference.
+        """Draw the reference, coins and logs of `candidates` records each, and scale by the reference.
 
         Raises
         ------
         ValueError
-            If there are too few records for two logs and a reference.
+            If there are too few records for two logs.
         """
         size = int(positive_count("candidates", candidates))
-        member = rng.random(len(data.x)) < 0.5
-        inside, outside = (rng.permutation(np.flatnonzero(side)) for side in (member, ~member))
-        if min(inside.size, outside.size - 1) < size:
-            raise ValueError(f"candidates must be below half of the {len(data.x)} records, got {size}")
-        known = data.x[outside[size:]]
+        order = rng.permutation(len(data.x))
+        reference, by_coin = np.split(order, [max(1, len(order) // _REFERENCE)])
+        coins = rng.random(by_coin.size) < 0.5
+        inside, outside = (rng.permutation(by_coin[side]) for side in (coins, ~coins))
+        if min(inside.size, outside.size) < size:
+            raise ValueError(
+                f"candidates must be at most the records in training and the others that are not public, got {size} "
+                f"of {inside.size} and {outside.size}"
+            )
+        member = np.isin(np.arange(len(order)), inside)
+        known = data.x[reference]
         spread = known.std(axis=0)
         varies = spread > 0
         scaled = np.where(varies, (data.x - known.mean(axis=0)) / np.where(varies, spread, 1), 0.0)
-        return cls(data._replace(x=scaled), member, inside[:size], outside[:size], outside[size:])
+        return cls(
+            data._replace(x=scaled), member, inside[:size], outside[:size], reference, np.sort(by_coin)
+        )
 
     def train(self, mechanism: DPSGD, rng: np.random.Generator) -> Classifier:
         """Fit the members, one model for two classes and one a class for more; return the confidences' function.
 
-        Batches are divided by half of all records, which is known; how many coins fell on "in" is not.
+        Batches are divided by half of the records with a coin, which is known; how many coins fell on "in" is not.
         """
-        x, labels, records = self.data.x[self.member], self.data.labels[self.member], len(self.member) // 2
+        x, labels, records = self.data.x[self.member], self.data.labels[self.member], len(self.by_coin) // 2
         if self.data.classes == 2:
             return _binary(mechanism.fit(x, labels, rng, records=records))
         return OneVsRest(mechanism, self.data.classes).fit(x, labels, rng, records=records).confidences
