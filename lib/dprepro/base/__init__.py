@@ -1,1 +1,1 @@
-"""Argument checks, paths, hashes, the disk, processes and saved results; nothing of differential privacy."""
+"""Argument checks, paths, hashes, the disk, processes, tables and saved results; nothing of differential privacy."""

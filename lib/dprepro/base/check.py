@@ -32,7 +32,7 @@ def in_interval(
     Raises
     ------
     ValueError
-        If an entry lies outside or is NaN, or if `value` is not a number.
+        If an entry lies outside or is NaN, or if `value` cannot be read as numbers (NumPy reads "0.5" as one).
     """
     array = _floats(name, value)
     left, right = _BRACKETS[closed]

@@ -131,7 +131,13 @@ def load(name: str) -> dict[Key, dict[str, Any]]:
 
 
 def recompute(name: str, key: Key) -> dict[str, Any]:
-    """Return one item computed anew at full size, as `load(name)[key]` would hold it."""
+    """Return one item computed anew at full size, as `load(name)[key]` would hold it.
+
+    Raises
+    ------
+    ValueError
+        Unknown name or key; a function that does not return a dict of finite JSON values.
+    """
     wanted = recipe(name)
     if key not in wanted.items:
         raise ValueError(f"key must be an item of {name}, got {key!r}")

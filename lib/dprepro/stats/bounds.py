@@ -133,7 +133,7 @@ def modal_mass_low(
     Parameters
     ----------
     outputs : array_like, shape (n,) or (n, d)
-        n >= 2 independent clean outputs, one a row, of any type that has equality.
+        n >= 2 independent clean outputs, one a row: numbers or texts.
     alpha : float
         Chance that the bound exceeds the probability, in (0, 1/2).
     naming_share : float

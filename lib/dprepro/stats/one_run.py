@@ -61,7 +61,10 @@ def epsilon_one_run(
 
 
 def _bound(m: int, guesses: int, correct: int, delta: float, alpha: float) -> float:
-    """Bisection for the epsilon at which the tail reaches alpha, from below: the tail grows with epsilon."""
+    """Bisection for an epsilon at which the tail reaches alpha, from below.
+
+    One with a tail below alpha is a bound, whatever the tail does below it: who is private at less is private at it.
+    """
     if _tail(m, guesses, correct, delta, 0.0) >= alpha:
         return 0.0
     low, high = 0.0, _LARGEST_EPSILON

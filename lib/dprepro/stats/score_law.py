@@ -74,8 +74,8 @@ def score_moments(rates: Rates, n: int, epsilon: float, delta: float = 0.0) -> M
 
 def _support(p: float, n: int) -> tuple[NDArray[np.int64], FloatArray]:
     """Return counts and their probabilities, without the tails."""
-    # Bernstein's inequality with 2 exp(-32): nine standard deviations where a count is near normal, 64/3 counts more
-    # where it is near Poisson.
+    # Bernstein's inequality with 2 exp(-32): eight standard deviations, for a count that is near normal, and 64/3
+    # counts, for one that is near Poisson.
     reach = 8 * (n * p * (1 - p)) ** 0.5 + 64 / 3
     counts = np.arange(max(0, int(np.floor(n * p - reach))), min(n, int(np.ceil(n * p + reach))) + 1)
     return counts, binom.pmf(counts, n, p)

@@ -58,7 +58,7 @@ class Segments:
             np.tile(np.log(weights), (streams, 1)),
             np.ones((streams, len(weights)), dtype=np.int64),
             np.tile(beta[:, None, :], (1, streams, 1)),
-            fresh=1,  # the one that knows nothing waits for a first step
+            fresh=1,  # the one that knows nothing is no fresh one: those are bet on a violation, it waits for a step
         )
 
     def rates(self, part: slice, deviations: float) -> tuple[FloatArray, FloatArray]:

@@ -58,7 +58,8 @@ def epsilon_kairouz(tpr: ArrayLike, fpr: ArrayLike, delta: ArrayLike) -> FloatAr
     Returns
     -------
     ndarray or scalar
-        max(0, log((tpr - delta)/fpr), log((1 - delta - fpr)/(1 - tpr))); infinity at (1, 0) with delta < 1.
+        max(0, log((tpr - delta)/fpr), log((1 - delta - fpr)/(1 - tpr))). Infinity where a denominator is 0 and its
+        numerator is not: for fpr = 0 and tpr > delta, for tpr = 1 and fpr < 1 - delta.
 
     Raises
     ------

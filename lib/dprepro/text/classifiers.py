@@ -48,6 +48,11 @@ class FineTunedClassifier:
     ----------
     classes_ : array
         The labels, sorted (after `fit`).
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
     """
 
     def __init__(
@@ -101,7 +106,7 @@ class FineTunedClassifier:
         return self
 
     def predict_proba(self, texts: Sequence[str]) -> FloatArray:
-        """Return the probability of each class, shape (len(texts), len(classes_))."""
+        """Return the probability of each class, shape (len(texts), len(classes_)); ValueError before `fit`."""
         import torch
 
         if not hasattr(self, "_layer"):
@@ -114,7 +119,7 @@ class FineTunedClassifier:
         return np.concatenate([np.zeros((0, len(self.classes_))), *parts])
 
     def predict(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Return the most probable label of each text."""
+        """Return the most probable label of each text; ValueError before `fit`."""
         best = self.predict_proba(texts).argmax(axis=1)
         return self.classes_[best]
 

@@ -129,6 +129,8 @@ def embedder(model: str = PACKAGED, *, threads: int | None = None, device: str =
 
     Raises
     ------
+    ValueError
+        `threads` is no whole number of at least 1.
     ImportError
         Torch or sentence-transformers is not installed; the message has the command.
     FileNotFoundError

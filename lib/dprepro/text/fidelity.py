@@ -54,7 +54,7 @@ def mauve(p_features: ArrayLike, q_features: ArrayLike, buckets: int | None = No
 def text_mauve(
     p_texts: Sequence[str], q_texts: Sequence[str], embedder: TextEmbedder, seed: int = 25
 ) -> float:
-    """MAUVE of two collections of texts on the embedder's vectors."""
+    """MAUVE of two collections of texts on the embedder's vectors; ValueError as `mauve`."""
     return mauve(embedder.encode(p_texts), embedder.encode(q_texts), seed=seed)
 
 
@@ -85,12 +85,12 @@ def entity_types(texts: Sequence[str]) -> list[str]:
 
 
 def entity_divergence(p_texts: Sequence[str], q_texts: Sequence[str]) -> float:
-    """Divergence of the types of named entities; says nothing about how many there are a text."""
+    """Divergence of the types of named entities, whatever their number in a text; errors as `entity_types`."""
     return divergence(entity_types(p_texts), entity_types(q_texts))
 
 
 def length_divergence(p_texts: Sequence[str], q_texts: Sequence[str], width: int = 5) -> float:
-    """Divergence of the lengths in words (split at white space), in bins of `width` words."""
+    """Divergence of the lengths in words, split at white space, in bins of `width` words (ValueError below 1)."""
     size = int(positive_count("width", width))
     p, q = ([len(text.split()) // size for text in texts] for texts in (p_texts, q_texts))
     return divergence(p, q)

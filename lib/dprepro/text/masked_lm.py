@@ -23,7 +23,9 @@ IntArray = NDArray[np.int64]
 
 
 class MaskedLM(NamedTuple):
-    """An encoder, its head and its tokenizer; `masked_lm` loads one.
+    """An encoder, its head and its tokenizer; `masked_lm` loads the packaged one, which the numbers below belong to.
+
+    `bert_masked_lm` loads others: their vocabulary has len(tokenizer) entries, their layers are all kept.
 
     Attributes
     ----------
@@ -51,7 +53,7 @@ class MaskedLM(NamedTuple):
 
         Returns
         -------
-        ndarray of float32, shape (n, 30522)
+        ndarray of float32, shape (n, vocabulary), here (n, 30522)
             Softmax of a row gives the probabilities. A row takes 122 kB.
 
         Raises
@@ -93,7 +95,7 @@ class MaskedLM(NamedTuple):
 
         Returns
         -------
-        ndarray of float32, shape (n, 30522)
+        ndarray of float32, shape (n, vocabulary)
 
         Raises
         ------
@@ -115,7 +117,7 @@ class MaskedLM(NamedTuple):
         tokens, positions, batch_size
             As `logits_at`.
         k : int
-            1 to 30,522; with all of them the rows are the whole distribution, ordered.
+            From 1 to the size of the vocabulary; with all of it the rows are the whole distribution, ordered.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The public text that the two small models of this repository are trained on, cut into pieces of sentences.
+"""The public text that the small models of this repository are trained on, cut into pieces of sentences.
 
 Novels, editorials and product reviews are public here. The film reviews are left out on purpose: they stand in for
 private text later, and a model that had seen them would not be public. That is the setting of Yu et al.,

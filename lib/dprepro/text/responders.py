@@ -192,6 +192,11 @@ def responder(
     Returns
     -------
     Responder
+
+    Raises
+    ------
+    ValueError, OSError, ImportError
+        As `local_model.LocalModel`, `server.Server`, `replay.Replay` and `answers.AnswerStore`.
     """
     if name.startswith(("http://", "https://")):
         from dprepro.text.server import Server

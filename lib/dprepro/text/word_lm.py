@@ -71,9 +71,9 @@ def word_lm(
     rng : Generator
         Draws the weights; the random state of torch stays as it is.
     width, layers, heads : int
-        Of the transformer; width is a multiple of heads.
+        Of the transformer, each at least 1; width is a multiple of heads.
     window : int
-        Tokens that the model sees, begin and end marks included.
+        Tokens that the model sees, begin and end marks included; at least 2.
 
     Raises
     ------

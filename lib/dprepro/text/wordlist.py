@@ -1,7 +1,7 @@
 """Words that a search may write: a vocabulary without slurs, obscenities and other words of dispute.
 
 What is blocked lies in data/wordlists/blocked_words.txt as the first eight hexadecimal digits of SHA-256, so
-that the repository holds no list of slurs. The price: of 20,000 innocent words about .05 are blocked by accident.
+that the repository holds no list of slurs. The price: of 20,000 innocent words about .02 are blocked by accident.
 """
 
 import re
