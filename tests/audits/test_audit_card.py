@@ -7,10 +7,11 @@ import mistune
 import pytest
 
 from dprepro.audits import audit_card, audit_card_text
-from dprepro.audits.audit_card import check, read_claim, verdict, write
+from dprepro.audits.audit_card import check, read_claim, verdict
 from dprepro.audits.audit_card_claim import parse_claim
 from dprepro.audits.audit_card_findings import Finding
 from dprepro.audits.audit_card_keys import KEYS
+from dprepro.audits.audit_card_text import card as write
 from dprepro.base.paths import DATA
 
 EXAMPLES = {"sound": "COMPLETE", "insufficient": "INSUFFICIENT", "wrong": "WRONG BY ITS OWN NUMBERS"}

@@ -8,7 +8,6 @@ bearable depends on the data, the people in it and who attacks, and none of that
 
 import math
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,18 +90,6 @@ def _number(finding: Finding) -> float:
     return float(finding.value.replace(",", "").replace("infinite", "inf"))
 
 
-def write(claim: Claim, findings: Iterable[Finding]) -> str:
-    """Return the card as a markdown document.
-
-    Parameters
-    ----------
-    claim : Claim
-    findings : iterable of Finding
-        From `check`.
-    """
-    return card(claim, list(findings))
-
-
 def audit_card(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> int:
     """Write the card of a claim file and print a summary: the command ``dprepro audit-card``.
 
@@ -132,7 +119,7 @@ def audit_card(source: str | os.PathLike[str], output: str | os.PathLike[str]) -
         raise ValueError(f"output must be another file than the claim, got {output} for both")
     findings = check(claim)
     try:
-        write_atomic(output, write(claim, findings))
+        write_atomic(output, card(claim, findings))
     except OSError as error:
         reason = error.__cause__ or error
         raise OSError(f"cannot write {output}, choose another file with --output ({reason})") from error
