@@ -57,6 +57,9 @@ def test_limits_of_the_estimate():
     assert estimate_limits(inside + 0.0, inside, 0.0, rng, draws=5) == (np.inf, np.inf)
     with pytest.raises(ValueError, match=r"scores must be a matrix"):
         estimate_limits([1, 2], [1, 0], 0.0, rng)
+    # Two subsets of one target: the only draw of this seed has the same subset twice.
+    with pytest.raises(ValueError, match=r"draws must include one with trials of both kinds, got none of 1"):
+        estimate_limits([[1], [2]], [[1], [0]], 0.0, RNG(0), draws=1)
 
 
 def test_what_a_perfect_attack_shows():
@@ -119,7 +122,7 @@ def test_bad_tables_are_refused():
     inside = half_and_half(4, 5, RNG(6))
     with pytest.raises(ValueError, match=r"at least 4 subsets, got shape \(2, 5\)"):
         epsilon_bounds(np.ones((2, 5)), inside[:2], 0.0)
-    with pytest.raises(ValueError, match=r"both kinds in the first half"):
+    with pytest.raises(ValueError, match=r"both kinds in the first half of the subsets, got"):
         epsilon_bounds(np.ones((4, 1)), [[1], [1], [0], [1]], 0.0)
     with pytest.raises(ValueError, match=r"included must have the shape"):
         epsilon_bounds(np.ones((4, 5)), inside[:, :4], 0.0)

@@ -77,8 +77,6 @@ def estimate_limits(
     included: ArrayLike,
     delta: float,
     rng: np.random.Generator,
-    fpr: tuple[float, float] = (0.1, 0.2),
-    alpha: float = 0.05,
     draws: int = 400,
 ) -> tuple[float, float]:
     """How far `point_estimate` scatters: percentiles over subsets and targets drawn again.
@@ -86,22 +84,21 @@ def estimate_limits(
     Parameters
     ----------
     scores, included : array_like, shape (subsets, targets)
-    delta, fpr
-        As for `point_estimate`.
+    delta : float
+        As for `point_estimate`, whose range of false positive rates is the default.
     rng : numpy.random.Generator
-    alpha : float
-        In (0, 1).
     draws : int
+        A draw with trials of one kind only has no estimate and is left out.
 
     Returns
     -------
     low, high : float
-        The alpha/2 and 1 - alpha/2 quantiles; infinite where an estimate is.
+        The 2.5 and 97.5 per cent quantiles; infinite where an estimate is.
 
     Raises
     ------
     ValueError
-        As `point_estimate`, and for what is no matrix.
+        As `point_estimate`, for what is no matrix, and where no draw has trials of both kinds.
 
     Notes
     -----
@@ -112,13 +109,14 @@ def estimate_limits(
     table, inside = _trials(scores, included)
     if table.ndim != 2:
         raise ValueError(f"scores must be a matrix (subsets, targets), got shape {table.shape}")
-    level = float(in_interval("alpha", alpha, 0, 1, closed="neither"))
     found = []
-    for _ in range(int(positive_count("draws", draws))):
+    for _ in range(number := int(positive_count("draws", draws))):
         cells = np.ix_(*(rng.integers(size, size=size) for size in table.shape))
         if inside[cells].any() and not inside[cells].all():
-            found.append(point_estimate(table[cells], inside[cells], delta, fpr).epsilon)
-    low, high = np.quantile(found, [level / 2, 1 - level / 2], method="nearest")
+            found.append(point_estimate(table[cells], inside[cells], delta).epsilon)
+    if not found:
+        raise ValueError(f"draws must include one with trials of both kinds, got none of {number}")
+    low, high = np.quantile(found, [0.025, 0.975], method="nearest")
     return float(low), float(high)
 
 
@@ -198,7 +196,10 @@ def epsilon_bounds(
     (chosen, chosen_in), (table, inside) = (table[:half], inside[:half]), (table[half:], inside[half:])
     for name, part in (("first", chosen_in), ("second", inside)):
         if part.all() or not part.any():
-            raise ValueError(f"included must hold trials of both kinds in the {name} half of the subsets")
+            raise ValueError(
+                f"included must hold trials of both kinds in the {name} half of the subsets, "
+                f"got {int(part.sum())} of {part.size} in"
+            )
     cut = _threshold(chosen, chosen_in, slack, np.log(4 / level) / len(table))
     hit = table >= cut
     # The usual count prefers thresholds far out, where thousands of trials speak.

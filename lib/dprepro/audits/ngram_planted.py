@@ -68,7 +68,6 @@ def planted_logprobs(
     targets: Sequence[str],
     public: Sequence[str],
     rng: np.random.Generator,
-    order: int = 2,
 ) -> tuple[FloatArray, FloatArray]:
     """Run a generator on every subset, and find how likely the targets are after each corpus and each reference.
 
@@ -80,13 +79,12 @@ def planted_logprobs(
     texts, targets, public : sequence of str
         The corpus, the targets, and texts that are in no subset and no reference.
     rng : numpy.random.Generator
-    order : int
-        Of the n-gram model.
 
     Returns
     -------
     synthetic, references : ndarray, shapes (subsets, targets) and (M, targets)
-        For `ngram_scores.attack_scores`. "independent" writes as many texts as a subset has on average.
+        For `ngram_scores.attack_scores`, by models of bigrams. "independent" writes as many texts as a subset has
+        on average.
     """
     average = design.private.shape[1] + len(targets) // 2
     corpora = (
@@ -95,7 +93,6 @@ def planted_logprobs(
     )
     references = (design.reference(number, texts, targets) for number in range(len(design.references)))
     synthetic, known = (
-        np.array([target_logprobs(corpus, targets, order) for corpus in part])
-        for part in (corpora, references)
+        np.array([target_logprobs(corpus, targets) for corpus in part]) for part in (corpora, references)
     )
     return synthetic, known
