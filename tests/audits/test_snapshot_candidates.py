@@ -106,6 +106,9 @@ def test_bad_input():
         nearest_rates(mechanism, signals[0], signals[0], 5, rng)
     with pytest.raises(ValueError, match="candidates must include some that do not speak for the canary"):
         nearest_rates(EmbeddingSpaceAggregation(1.0, candidates=signals[:1]), *signals, 5, rng)
+    away = np.array([[0.0, -1.0, 0.0], [0.6, -0.8, 0.0]])
+    with pytest.raises(ValueError, match="include some that speak for the canary, got none of 2"):
+        nearest_rates(EmbeddingSpaceAggregation(1.0, candidates=away), *signals, 5, rng)
     with pytest.raises(ValueError, match="trials must be a whole number of at least 1, got 0"):
         nearest_rates(mechanism, *signals, 0, rng)
     with pytest.raises(ValueError, match="sets must be a whole number of at least 2, got 1"):

@@ -60,8 +60,11 @@ def nearest_rates(
     if distance == 0:
         raise ValueError("clean_in and clean_out must differ, got equal means")
     canary = mechanism.on_canary_side(y_in, y_out)
-    if canary.all():
-        raise ValueError("candidates must include some that do not speak for the canary, got none")
+    if canary.all() or not canary.any():
+        side = "do not speak" if canary.all() else "speak"
+        raise ValueError(
+            f"candidates must include some that {side} for the canary, got none of {canary.size}"
+        )
     candidates = np.asarray(mechanism.candidates)
     direction = (y_in - y_out) / distance
     along = candidates @ direction
