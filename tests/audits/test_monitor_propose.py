@@ -267,7 +267,7 @@ def broken(x, n, rng):
         ({"delta": 1}, "delta must be in"),
         (
             {"mechanism": vectors},
-            "outputs must be numbers or repeat: 2000 of 2000 are different; reduce them",
+            "outputs must be numbers or repeat, got 2000 different of 2000: reduce them",
         ),
         ({"mechanism": broken}, "mechanism broken must return numbers, got [0-9]+ NaN"),
         ({"mechanism": lambda x, n, rng: np.zeros(n + 1)}, "must return n = 1000 outputs, got 1001 outputs"),

@@ -213,8 +213,11 @@ class StepLog:
         header = ",".join(name for name in COLUMNS if events or name != "event") + "\n"
         content = path.read_text(encoding="utf-8") if path.exists() else ""
         self.steps = list(CountReader(io.StringIO(content), str(path), events))
-        if [step.label for step in self.steps] != list(range(1, len(self.steps) + 1)):
-            raise ValueError(f"{path}, column step: must be there and count 1, 2, ...")
+        for number, step in enumerate(self.steps, start=1):
+            if step.label != number:
+                raise ValueError(
+                    f"{path}, column step: must be there and count 1, 2, ..., got {step.label} for step {number}"
+                )
         if "\n" not in content and not header.startswith(content):
             raise ValueError(
                 f"{path} must be a file of counts with the columns {header.strip()}, got {content!r:.80}"

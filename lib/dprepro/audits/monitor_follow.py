@@ -104,7 +104,9 @@ def _maker(
             raise ValueError(f"beta is a parameter of the method 'retidp' only, got {beta:g}")
         return lambda alpha: BettingMonitor(epsilon, alpha, delta=delta, horizon=horizon)
     if horizon is None:
-        raise ValueError("horizon, the number of steps planned, must be given for the method 'retidp'")
+        raise ValueError(
+            "horizon, the number of steps planned, must be given for the method 'retidp', got None"
+        )
     weight = 0.25 if beta is None else beta
     # The grid's own threshold takes minutes to simulate for many steps; the limit's is a little larger.
     threshold = "horizon" if horizon <= _LONG else "limit"

@@ -167,8 +167,8 @@ def _cells_of_values(outputs: list[list[Hashable]]) -> _Cells:
     index = np.array([number.setdefault(key, len(number)) for side in outputs for key in side])
     if 2 * len(number) > len(index):
         raise ValueError(
-            f"outputs must be numbers or repeat: {len(number)} of {len(index)} are different; reduce them "
-            "to a number or to a few values"
+            f"outputs must be numbers or repeat, got {len(number)} different of {len(index)}: reduce them to a "
+            "number or to a few values"
         )
     values = list(number)
     return _Cells(
