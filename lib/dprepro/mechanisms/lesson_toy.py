@@ -154,9 +154,9 @@ def lesson_epsilon(noise_multiplier: float, steps: int = EPOCHS * TRAINING, delt
 
 
 def exact_epsilon(
-    noise_multiplier: float, uses: int, *, sensitivity: float, delta: float = DELTA, accountant: str = "pld"
+    noise_multiplier: float, uses: int, *, sensitivity: float, accountant: str = "pld"
 ) -> float:
-    """Epsilon of a record that is used in `uses` steps without sampling, every iterate published.
+    """Epsilon at `DELTA` of a record that is used in `uses` steps without sampling, every iterate published.
 
     Parameters
     ----------
@@ -168,13 +168,19 @@ def exact_epsilon(
     sensitivity : float
         Largest norm that the record adds to a step, in units of C, positive: `SEPARATE_CLIPPING`, or 1 for a gradient
         clipped as one vector.
-    delta, accountant
+    accountant
         As of `dp_sgd_epsilon`; "pld" is exact here.
 
     Returns
     -------
     float
         For neighbours in which the record's gradient is zeroed out.
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its domain.
     """
+    sigma = float(in_interval("noise_multiplier", noise_multiplier, 0, np.inf))
     sensitivity = float(in_interval("sensitivity", sensitivity, 0, np.inf, closed="neither"))
-    return dp_sgd_epsilon(noise_multiplier / sensitivity, 1.0, uses, delta, accountant)
+    return dp_sgd_epsilon(sigma / sensitivity, 1.0, uses, DELTA, accountant)
