@@ -18,7 +18,8 @@ from dprepro.kit import labs_run
 from dprepro.kit.labs_answers import read_answers, save_code
 from dprepro.kit.labs_checks import run_question
 from dprepro.kit.labs_leaks import leaks, split_master
-from dprepro.kit.labs_release import load_labs, read_secret, student_seed
+from dprepro.kit.labs_masters import load_labs
+from dprepro.kit.labs_students import read_secret, student_seed
 
 HERE = Path(__file__).parent
 MASTERS = [HERE / "fixtures" / "lab0.ipynb", *sorted((NOTEBOOKS / "labs").glob("*.ipynb"))]

@@ -6,9 +6,16 @@ import nbformat
 import pytest
 
 from dprepro.base import paths
-from dprepro.kit import labs_release
+from dprepro.kit import labs_masters, labs_release
 from dprepro.kit.labs_leaks import leaks, split_master
-from dprepro.kit.labs_release import read_roster, read_secret, release_mark, student_seed
+from dprepro.kit.labs_students import (
+    known_students,
+    read_roster,
+    read_secret,
+    release_mark,
+    remember,
+    student_seed,
+)
 
 from .conftest import FIXTURES, code
 
@@ -39,11 +46,20 @@ def test_a_later_release_adds_students_and_keeps_seeds(course, tmp_path):
     late.write_text("student\nada\nzoe\n")
     assert [folder.name for folder in labs_release.release(late)] == ["ada", "zoe"]
     assert course.released("ada") == before
-    assert labs_release.known_students() == ["ada", "bob", "cyd", "dan", "eve", "zoe"]
+    assert known_students() == ["ada", "bob", "cyd", "dan", "eve", "zoe"]
 
 
 def test_without_a_roster_there_is_one_student(course):
     assert [folder.name for folder in labs_release.release()] == ["student"]
+
+
+def test_a_name_in_other_capitals_is_refused_before_the_roster_is_spoilt(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPREPRO_BUILD", str(tmp_path))
+    remember(["ada", "bob"])
+    with pytest.raises(ValueError, match="student 'Ada' must be written as in an earlier release, 'ada'"):
+        remember(["cyd", "Ada"])
+    remember(["bob", "cyd"])
+    assert known_students() == ["ada", "bob", "cyd"]
 
 
 def test_seeds_depend_on_secret_and_name():
@@ -122,30 +138,30 @@ def changed(**sources):
     ],
 )
 def test_masters_that_break_a_rule(course, monkeypatch, message, change):
-    lab = labs_release.load_labs()["lab0"]
+    lab = labs_masters.load_labs()["lab0"]
     change(lab.student, lab.checks)
     tests = {"metadata": {"otter": {"tests": lab.checks}}}
-    monkeypatch.setattr(labs_release, "_assign", lambda master: (lab.student, tests))
-    monkeypatch.setattr(labs_release, "version", lambda package: "another")  # which the cache does not have
+    monkeypatch.setattr(labs_masters, "_assign", lambda master: (lab.student, tests))
+    monkeypatch.setattr(labs_masters, "version", lambda package: "another")  # which the cache does not have
     with pytest.raises(ValueError, match=message):
-        labs_release.load_labs()
+        labs_masters.load_labs()
 
 
 def test_a_master_that_otter_cannot_read(course):
     path = course.notebooks / "labs" / "lab0.ipynb"
     path.write_text(json.dumps(changed(q2_end="# END TESTS")))
     with pytest.raises(ValueError, match=r"otter cannot read it: .*no begin block"):
-        labs_release.load_labs()
+        labs_masters.load_labs()
 
 
 def test_no_such_lab(course):
     with pytest.raises(ValueError, match="no lab 'lab9'; there are: lab0"):
-        labs_release.load_labs("lab9")
+        labs_masters.load_labs("lab9")
 
 
 def test_a_master_goes_through_otter_once(course, monkeypatch):
-    monkeypatch.setattr(labs_release, "_assign", None)
-    assert list(labs_release.load_labs()) == ["lab0"]
+    monkeypatch.setattr(labs_masters, "_assign", None)
+    assert list(labs_masters.load_labs()) == ["lab0"]
 
 
 class TestLeaks:

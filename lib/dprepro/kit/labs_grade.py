@@ -19,18 +19,10 @@ from dprepro.base.paths import ROOT, build_dir
 from dprepro.base.store import sha256_json, sha256_tree, write_atomic
 from dprepro.kit import labs_sandbox
 from dprepro.kit.labs_checks import Mark, no_points, run_checks
-from dprepro.kit.labs_release import (
-    Lab,
-    known_students,
-    labs_dir,
-    load_labs,
-    read_roster,
-    read_secret,
-    release_mark,
-    student_seed,
-)
+from dprepro.kit.labs_masters import Lab, labs_dir, load_labs
 from dprepro.kit.labs_report import Grade, line, write
 from dprepro.kit.labs_sandbox import Limits
+from dprepro.kit.labs_students import known_students, read_roster, read_secret, release_mark, student_seed
 from dprepro.kit.labs_submissions import Submission, find
 
 CELL_SECONDS = 60.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dprepro.base.store import write_atomic
 from dprepro.kit.labs_checks import Mark
-from dprepro.kit.labs_release import Lab, labs_dir
+from dprepro.kit.labs_masters import Lab, labs_dir
 
 
 @dataclass(frozen=True)
