@@ -67,6 +67,25 @@ def test_independent_coins_allow_one_audit_of_all_corpora():
     assert "From all coins together" in str(found)
 
 
+def test_a_corpus_whose_coins_all_fall_alike_is_part_of_the_audit_of_all():
+    inside = half_and_half(60, 8, RNG(1), "independent")
+    inside[3] = True
+    shared = 3 * RNG(2).normal(size=(60, 1))  # what a corpus moves in all of its targets says nothing
+    found = membership_audit(
+        4 * inside + shared + RNG(3).normal(size=inside.shape), inside, 1e-5, kind="independent"
+    )
+    assert found.all_runs.canaries == 480
+    assert found.all_runs.correct > 0.85 * found.all_runs.guesses
+    assert found.one_run[3] == 0
+    # Randomised response at epsilon 1, in many small corpora.
+    rng, keep, over = RNG(4), np.e / (1 + np.e), 0
+    for _ in range(20):
+        inside = half_and_half(60, 8, rng, "independent")
+        answers = np.where(rng.random(inside.shape) < keep, inside, ~inside) + 0.1 * rng.random(inside.shape)
+        over += membership_audit(answers, inside, 0.0, kind="independent").all_runs.epsilon_low > 1
+    assert over <= 5, "one in twenty by chance; more than five of 20 once in 3,000 times"
+
+
 def test_a_leak_contradicts_a_claim_and_no_leak_does_not():
     inside = half_and_half(40, 60, RNG(2))
     leak = membership_audit(inside + 0.1 * RNG(3).random(inside.shape), inside, 1e-4, claimed=0.5)
