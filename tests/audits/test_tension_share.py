@@ -105,6 +105,7 @@ def test_area_of_descent_on_one_row(extended, monkeypatch):
         ((0.5, 0.0, 1.0, 1), "noise_multiplier"),
         ((0.5, 1.0, 0.0, 1), "sample_rate"),
         ((0.5, 1.0, 1.0, 0), "steps"),
+        ((0.5, 1.0, 1.0, 1.5), "steps must be a whole number of at least 1, got 1.5"),
     ],
 )
 def test_bad_arguments(arguments, message):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from dprepro.base.check import in_interval
+from dprepro.base.check import in_interval, positive_count
 from dprepro.mechanisms.dp_finetune import text_losses, token_rows
 
 
@@ -47,14 +47,14 @@ def shares(model: Any, tokenizer: Any, canary: str, token: str) -> Shares:
     ValueError
         A token that is not in the canary.
     """
+    import torch
+
     row = token_rows(tokenizer, [canary], int(model.config.max_position_embeddings))[0]
     number = tokenizer.convert_tokens_to_ids(token)
     places = [place for place, word in enumerate(row) if word == number]
     if not places:
         raise ValueError(f"token must be in the canary, got {token!r} and {canary!r}")
     weights, table = list(model.parameters()), model.get_input_embeddings().weight
-    import torch
-
     whole = torch.autograd.grad(text_losses(model, [row]).sum(), weights)
     logits = model(input_ids=torch.tensor([row[:-1]]), use_cache=False).logits[0]
     scores = logits.log_softmax(-1)[[place - 1 for place in places], number]
@@ -77,15 +77,21 @@ def expected_area(share: float, noise_multiplier: float, sample_rate: float, ste
     sample_rate : float
         In (0, 1].
     steps : int
+        At least 1.
 
     Returns
     -------
     float
         Phi(d / sqrt(2)) for scores d = share sample_rate sqrt(steps) / noise_multiplier standard deviations apart:
         plain descent, the same direction in every step, batches as large as on average.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
     """
     part = float(in_interval("share", share, 0, 1))
     sigma = float(in_interval("noise_multiplier", noise_multiplier, 0, np.inf, closed="neither"))
     rate = float(in_interval("sample_rate", sample_rate, 0, 1, closed="right"))
-    distance = part * rate * np.sqrt(float(in_interval("steps", steps, 1, np.inf, closed="left"))) / sigma
+    distance = part * rate * np.sqrt(int(positive_count("steps", steps))) / sigma
     return float(stats.norm.cdf(distance / np.sqrt(2)))
