@@ -47,6 +47,9 @@ def test_bad_arguments_are_named():
         mean([0.3])
     with pytest.raises(ValueError, match="first and second must be of the same sentences"):
         difference([1, 2], [1, 2, 3])
+    for call in (lambda x: mean([0.3, x]), lambda x: at_exposure(1.0, [0.5, x], [[1.0], [2.0]])):
+        with pytest.raises(ValueError, match="must be finite, got 1 of 2 entries that are not"):
+            call(np.inf)
     for counts in ([0, 0], [1, 2, 3]):
         with pytest.raises(ValueError, match="counts must have a positive sum"):
             ratio([0, 0], counts)

@@ -26,8 +26,8 @@ class Estimate(NamedTuple):
 
 
 def mean(values: ArrayLike) -> Estimate:
-    """Mean over sentences, shape (n,), n >= 2."""
-    array = sample("values", values, minimum=2)
+    """Mean over sentences, shape (n,), n >= 2; ValueError for fewer or a value that is not finite."""
+    array = sample("values", finite("values", values), minimum=2)
     reach = Z * float(array.std(ddof=1)) / len(array) ** 0.5
     return Estimate(float(array.mean()), float(array.mean()) - reach, float(array.mean()) + reach)
 
@@ -68,7 +68,7 @@ def at_exposure(exposure: float, exposures: ArrayLike, values: ArrayLike) -> Arr
     ----------
     exposure : float
     exposures : array_like, shape (m,)
-        Measured exposure of each run; different from each other.
+        Measured exposure of each run; finite, different from each other.
     values : array_like, shape (m, n)
         What each run left of n sentences.
 
@@ -76,8 +76,13 @@ def at_exposure(exposure: float, exposures: ArrayLike, values: ArrayLike) -> Arr
     -------
     array, shape (n,), or None
         None where the mechanism was not run at smaller and at larger exposures: nothing is extrapolated.
+
+    Raises
+    ------
+    ValueError
+        Exposures that are equal or not finite (nothing lies halfway to infinity), or values of another shape.
     """
-    places, table = sample("exposures", exposures), finite("values", values)
+    places, table = sample("exposures", finite("exposures", exposures)), finite("values", values)
     if table.ndim != 2 or len(table) != len(places) or len(np.unique(places)) != len(places):
         raise ValueError(
             f"values must have a row for each of {len(places)} different exposures, got shape {table.shape}"
