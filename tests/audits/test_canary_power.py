@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from dprepro.audits.canary import canary_audit
+from dprepro.audits.canary import canary_audit, trainings_ceiling
 from dprepro.audits.canary_one_run import one_run_audit
 from dprepro.audits.canary_power import (
     canaries_needed,
     final_model_epsilon,
     one_run_ceiling,
-    trainings_ceiling,
     typical_one_run,
     typical_trainings,
 )

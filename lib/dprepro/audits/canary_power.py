@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
-from dprepro.audits.canary import trainings_ceiling as trainings_ceiling  # the other ceiling
 from dprepro.base.check import at_most, in_interval, positive_count
 from dprepro.stats.bounds import lower_limit, upper_limit
 from dprepro.stats.one_run import epsilon_one_run
