@@ -122,6 +122,12 @@ def finished(
 
     Parameters
     ----------
+    client : distributed.Client
+    function : callable
+        Takes a task; what it raises is in the future.
+    tasks : iterable
+    width : int
+        At least 1.
     in_hand : callable
         Given the tasks now running whenever they change, and once a second.
 

@@ -41,7 +41,15 @@ def kernel_manager(private: Path) -> AsyncKernelManager:
 
 
 def environment(build: Path, results: Path, private: Path) -> dict[str, str]:
-    """Return the environment of a kernel that writes its results in `results`."""
+    """Return the environment of a kernel.
+
+    Parameters
+    ----------
+    build, results : Path
+        The build folder, and where the notebook's results go.
+    private : Path
+        A folder of this kernel alone.
+    """
     # Dask fixes the hash seed of its workers; a notebook that depends on the order of a set must not look stable.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     return {

@@ -56,6 +56,8 @@ def carried_out(
     ----------
     address : str
         Of the scheduler, such as "tcp://10.0.0.5:8786".
+    tasks : iterable of Task
+        Of different names.
     jobs : int, optional
         Tasks on the cluster at a time, at least 1; by default two for each thread of its workers, however many
         there come to be.

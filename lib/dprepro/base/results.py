@@ -214,6 +214,11 @@ def code_hashes(module: str) -> dict[str, str]:
 
     The hash is of the code alone, without comments, docstrings and layout: better prose does not cost a day of
     computing. Imports are found in the source, also those inside functions; nothing is imported.
+
+    Raises
+    ------
+    ValueError
+        There is no such module.
     """
     families = {module.partition(".")[0], "dprepro"} - {""}
     found: dict[str, str] = {}

@@ -191,6 +191,8 @@ def judge_claim(
         it is and in which unit.
     n : int
         How many units (cells, runs, texts) it was measured on.
+    reason : str
+        What was measured, in which unit and by which rule it was judged.
 
     Raises
     ------

@@ -55,6 +55,11 @@ def save(name: str, numbers: pd.DataFrame, plot: str, **labels: str) -> Image:
     -------
     IPython.display.Image
         The PNG, to stand as the last value of a notebook cell.
+
+    Raises
+    ------
+    ValueError
+        For an unknown plot, or numbers that it cannot draw.
     """
     one_of("plot", plot, tuple(PLOTS))
     folder = output_dir() / "figures"

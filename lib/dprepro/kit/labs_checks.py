@@ -126,9 +126,19 @@ def run_question(
     seconds: float = SECONDS,
     notes: Sequence[str] = (),
 ) -> Mark:
-    """Run the checks of one question here; `namespace` holds answers and student_seed and is left as it is.
+    """Run the checks of one question in this process.
 
-    The mark's messages begin with `notes`. Checks that go on after `seconds` of CPU time earn nothing.
+    Parameters
+    ----------
+    question : str
+    test : dict
+        An OK test.
+    namespace : dict
+        Answers and student_seed, left as it is.
+    seconds : float
+        Of CPU time; checks that go on longer earn nothing.
+    notes : sequence of str
+        With which the mark's messages begin.
     """
     from otter.test_files.ok_test import OKTestFile
 

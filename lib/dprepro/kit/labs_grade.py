@@ -131,7 +131,13 @@ class Grader:
     labs: dict[str, Lab]
 
     def grade(self, submission: Submission, stop: threading.Event) -> Grade:
-        """Return the grade of a submission: the kept one if nothing has changed since."""
+        """Return the grade of a submission: the kept one if nothing has changed since.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            `stop` is set before it has begun.
+        """
         if submission.problem:
             tests = self.labs[submission.lab].checks if submission.lab else {}
             marks = tuple(no_points(question, test) for question, test in tests.items())

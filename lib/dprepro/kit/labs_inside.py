@@ -32,13 +32,16 @@ def _call(function: str, *arguments: Any) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    """Call mount(2); OSError if the kernel refuses."""
+    """Call mount(2), whose arguments these are in its order; OSError if the kernel refuses."""
     encoded = [text.encode() if text is not None else None for text in (source, target, kind, data)]
     _call("mount", encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3])
 
 
 def build_root(paths: list[str], size: int, owner: int | None) -> None:
-    """Make a new root that holds `paths`, read-only, and `size` bytes of memory to write to; leave the old one."""
+    """Make a new root that holds `paths`, read-only, and `size` bytes of memory to write to; leave the old one.
+
+    `owner` is the number of the user and group to whom the folders to write to belong; None leaves them as they are.
+    """
     mount("none", "/", None, REC | PRIVATE)
     mount("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes=20k,mode=755")
     os.makedirs("/tmp/new")

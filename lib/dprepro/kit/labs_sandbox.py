@@ -126,6 +126,11 @@ def run(
     -------
     Ended
         Nothing that the run started is alive by then.
+
+    Raises
+    ------
+    ValueError
+        Another way.
     """
     one_of("way", way, WAYS)
     start = time.monotonic()

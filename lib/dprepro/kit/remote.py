@@ -36,6 +36,7 @@ def outcomes(
     ----------
     address : str
         Of the scheduler, such as "tcp://10.0.0.5:8786".
+    jobs : sequence of Job
     limits : (float, float)
         Seconds for one cell and for one notebook.
     width, say
@@ -62,6 +63,15 @@ def outcomes(
 
 def execute_there(job: Mapping[str, Any], notebook: bytes, limits: tuple[float, float]) -> dict[str, Any]:
     """Execute a notebook in this process, on a worker.
+
+    Parameters
+    ----------
+    job : mapping
+        Fields of the Job but for its places, which are this machine's here.
+    notebook : bytes
+        The source.
+    limits : (float, float)
+        Seconds for one cell and for one notebook.
 
     Returns
     -------

@@ -50,7 +50,14 @@ class Segments:
 
     @classmethod
     def first(cls, streams: int, ratio: float, delta: float) -> "Segments":
-        """Return what is known before the first step of a claim a <= ratio b + delta, with ratio of 1 or more."""
+        """Return what is known before the first step of a claim a <= ratio b + delta.
+
+        Parameters
+        ----------
+        streams : int
+        ratio, delta : float
+            e^epsilon, 1 or more, and delta in [0, 1); unchecked.
+        """
         b = FIRST_RATES * (1 - delta) / ratio
         beta = np.concatenate([np.full((4, 1), 0.5), _around(ratio * b + delta, b, np.inf)], axis=1)
         weights = np.append(1 - FIRST_WEIGHT, np.full(len(b), FIRST_WEIGHT / len(b)))

@@ -41,12 +41,15 @@ class Attack(NamedTuple):
     outside: FloatArray
 
     def true_positives(self, cuts: Any) -> IntArray:
+        """Return how many scores inside are at or above each cut; shape of `cuts`."""
         return self.inside.size - np.searchsorted(self.inside, cuts, side="left")
 
     def false_positives(self, cuts: Any) -> IntArray:
+        """Return how many scores outside are at or above each cut; shape of `cuts`."""
         return self.outside.size - np.searchsorted(self.outside, cuts, side="left")
 
     def counts(self, cuts: Any) -> tuple[IntArray, IntArray]:
+        """Return true and false positives."""
         return self.true_positives(cuts), self.false_positives(cuts)
 
 
@@ -59,6 +62,7 @@ class Side(NamedTuple):
     mass: float
 
     def limit(self, counts: Any) -> FloatArray:
+        """Return the one-sided limit of the rate for counts of "in": from below inside, from above outside."""
         if self.inside:
             return lower_limit(counts, self.trials, self.level) * self.mass
         return upper_limit(counts, self.trials, self.level) * self.mass + (1 - self.mass)
@@ -72,6 +76,7 @@ class Term(NamedTuple):
     delta: float
 
     def at(self, limit: FloatArray) -> FloatArray:
+        """Return the term at limits of the rate."""
         inside, delta = self.side.inside, self.delta
         with np.errstate(divide="ignore"):
             if self.line == "probit":
@@ -97,7 +102,15 @@ class _Ceiling(NamedTuple):
 
 
 def best_cut(attack: Attack, term_in: Term, term_out: Term) -> tuple[float, float]:
-    """Largest sum of the two terms over the attack's cuts, and the highest cut that reaches it."""
+    """Largest sum of the two terms over the attack's cuts, and the highest cut that reaches it.
+
+    Parameters
+    ----------
+    attack : Attack
+        With at least one cut; unchecked.
+    term_in, term_out : Term
+        Of the side inside and of that outside, on one line and with one delta.
+    """
     ceiling_in, ceiling_out = _ceiling(term_in), _ceiling(term_out)
 
     def exact(cuts: Any) -> FloatArray:

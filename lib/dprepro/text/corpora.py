@@ -60,7 +60,7 @@ class Corpus:
         return int(self.table["text"].duplicated().sum())
 
     def split(self, side: str) -> "Corpus":
-        """Return the texts of one side, "train" or "test"."""
+        """Return the texts of one side, "train" or "test"; ValueError for another."""
         one_of("side", side, ("train", "test"))
         return replace(self, table=self.table[self.table["split"] == side].reset_index(drop=True))
 
@@ -176,7 +176,13 @@ def hub_corpus(name: str, split: str = "train", revision: str | None = None) -> 
 
 
 def named_map(name: str) -> dict[str, Any]:
-    """Return a column map of data/corpora/maps.toml: text, labels, about and, where nobody checked it, assumed."""
+    """Return a column map of data/corpora/maps.toml: text, labels, about and, where nobody checked it, assumed.
+
+    Raises
+    ------
+    ValueError
+        An unknown name; the message lists those there are.
+    """
     return dict(_maps()[one_of("columns", name, sorted(_maps()))])
 
 

@@ -98,7 +98,7 @@ def new_head() -> Any:
 
 
 def head_logits(encoder: Any, head: Any, hidden: Any) -> Any:
-    """Return logits over the vocabulary for hidden states of the encoder: (..., 384) to (..., vocabulary)."""
+    """Return logits over the vocabulary for hidden states of the encoder, shapes (..., 384) to (..., vocabulary)."""
     return head.transform(hidden) @ encoder.get_input_embeddings().weight.T + head.bias
 
 

@@ -171,7 +171,7 @@ class NGramModel:
         return float(self.logprobs([text])[0])
 
     def logprobs(self, texts: Sequence[str]) -> FloatArray:
-        """`logprob` of many texts at once, shape (len(texts),)."""
+        """`logprob` of many texts at once, shape (len(texts),); ValueError before `fit` and for what is no text."""
         self._check_fitted()
         rows = _split(texts)
         tokens = self._tokens(rows)
@@ -216,6 +216,11 @@ class NGramModel:
         -------
         list of str
             Words joined by one space; never "<s>" or "<UNK>", whose probability goes to the others.
+
+        Raises
+        ------
+        ValueError
+            A number below 1, or a model that was not fitted.
         """
         self._check_fitted()
         n, most = int(positive_count("n_texts", n_texts)), int(positive_count("max_words", max_words))
