@@ -48,14 +48,14 @@ def clopper_pearson(
 
 
 def lower_limit(successes: Any, trials: Any, level: Any) -> FloatArray:
-    """Lower Clopper-Pearson limit: the p with P[Bin(trials, p) >= successes] = level; unchecked arrays that broadcast."""
+    """Lower Clopper-Pearson limit: the p with P[Bin(trials, p) >= successes] = level; arrays broadcast, unchecked."""
     # The probability is the regularised incomplete beta function I_p(successes, trials - successes + 1).
     limit = special.betaincinv(np.maximum(successes, 1), trials - successes + 1, level)
     return np.where(successes == 0, 0.0, limit)[()]
 
 
 def upper_limit(successes: Any, trials: Any, level: Any) -> FloatArray:
-    """Upper Clopper-Pearson limit: the p with P[Bin(trials, p) <= successes] = level; unchecked arrays that broadcast."""
+    """Upper Clopper-Pearson limit: the p with P[Bin(trials, p) <= successes] = level; arrays broadcast, unchecked."""
     # The complement is inverted, because 1 - level would round a small level away.
     limit = special.betainccinv(successes + 1, np.maximum(trials - successes, 1), level)
     return np.where(successes == trials, 1.0, limit)[()]
