@@ -42,6 +42,11 @@ def losses(
     dict
         word, the token at the place, and text; lists over epsilons: exact, own, stated, corrected (see
         `exact_loss.BucketedLoss`); output, likely, unlikely: where the last exact loss is reached; fewest, most.
+
+    Raises
+    ------
+    ValueError
+        A key that names no variant.
     """
     name, number = key.split(", ")
     model = context_named("masked")

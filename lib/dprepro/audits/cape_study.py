@@ -75,6 +75,11 @@ def similarity(
         sensitive, kept, outside: numbers of tokens; for each epsilon "<epsilon>, words" and "<epsilon>, whitespace":
         Rouge-L F1 in [0, 1] of each snippet by those tokens, and "<epsilon>, unchanged": how many sensitive tokens
         came out as they were.
+
+    Raises
+    ------
+    ValueError
+        A key that names no context, keep-list or part.
     """
     context, keep, part = key.split(", ")
     model = context_named(one_of("context", context, CONTEXTS))

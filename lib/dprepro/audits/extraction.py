@@ -59,6 +59,11 @@ class Extraction:
         ----------
         tries : array_like of whole numbers, at least 1
             Broadcasts with shape (n,).
+
+        Raises
+        ------
+        ValueError
+            Tries that are no whole numbers of at least 1.
         """
         number = positive_count("tries", tries)
         with np.errstate(divide="ignore"):  # a suffix that is certain

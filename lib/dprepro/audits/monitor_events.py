@@ -88,7 +88,13 @@ def runs(mechanism: Mechanism, x: Any, n: int, rng: np.random.Generator) -> Any:
 
 
 def count(event: Event, outputs_x: Any, outputs_neighbour: Any) -> tuple[int, int]:
-    """Return how many outputs of each database lie in an event, first of the one that the event is meant for."""
+    """Return how many outputs of each database lie in an event, first of the one that the event is meant for.
+
+    Raises
+    ------
+    ValueError
+        The event does not return a bool array with an entry for each output.
+    """
     found = []
     for outputs in (outputs_x, outputs_neighbour):
         inside = np.asarray(event(outputs))

@@ -24,7 +24,13 @@ SHARES = {
 
 
 def expected_auc(generator: str) -> float:
-    """AUC of an attack that recognises every text it knows, for one of the generators of `SHARES`."""
+    """AUC of an attack that recognises every text it knows, for one of the generators of `SHARES`.
+
+    Raises
+    ------
+    ValueError
+        Another generator.
+    """
     return 0.5 + SHARES[one_of("generator", generator, tuple(SHARES))] / 2
 
 

@@ -128,6 +128,11 @@ def ordering(table: pd.DataFrame, by: str, high: str, low: str) -> Ordering:
     by : {"kind", "view"}
     high, low : str
         The one that should be larger, and the other.
+
+    Raises
+    ------
+    ValueError
+        Another column.
     """
     at = [
         name

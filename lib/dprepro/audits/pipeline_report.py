@@ -91,12 +91,23 @@ def spread(rows: Array) -> float:
     ----------
     rows : array, shape (n, d)
         n of at least 2.
+
+    Raises
+    ------
+    ValueError
+        Rows that are not finite.
     """
     return float(np.var(finite("rows", rows), axis=0, ddof=1).sum())
 
 
 def constancy(rows: Array, alpha: float = 0.05) -> Constancy:
-    """How many runs gave the commonest output, and what that proves; `rows` of shape (n, d)."""
+    """How many runs gave the commonest output, and what that proves; `rows` of shape (n, d).
+
+    Raises
+    ------
+    ValueError
+        Rows that are not finite, or `alpha` outside (0, 1).
+    """
     in_interval("alpha", alpha, 0.0, 1.0, closed="neither")
     _, counts = np.unique(finite("rows", rows), axis=0, return_counts=True)
     equal = int(counts.max())

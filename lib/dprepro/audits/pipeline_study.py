@@ -118,6 +118,11 @@ def pipeline(task: str, style: str, responder: Responder, canary_seed: int) -> I
     style : {"copying", "labelled", "instructed", "direct"}
     responder : Responder
     canary_seed : int
+
+    Raises
+    ------
+    ValueError
+        Another task or style.
     """
     canary = nonsense(6, np.random.default_rng(canary_seed), UNUSUAL)
     source = RandomDraw(_pool(one_of("task", task, TASKS)), PARTITIONS * SHOTS)

@@ -30,6 +30,11 @@ def outside_the_plane(mixture: ArrayLike, public: ArrayLike, others: ArrayLike) 
     array, shape (V,)
         Sums to 0, up to rounding. Of an expert that took part it is its own distribution less what is in the
         plane, scaled: the largest entry names the word that sets it apart most.
+
+    Raises
+    ------
+    ValueError
+        What is no distribution, or over another vocabulary.
     """
     p0, seen = distributions("public", public), distributions("mixture", mixture)
     plane = distributions("others", others) - p0
@@ -55,12 +60,23 @@ def leaves_the_plane(
     -------
     bool
         False for every mixture without the expert. True with it, unless its distribution lies in the plane.
+
+    Raises
+    ------
+    ValueError
+        As `outside_the_plane`, or a tolerance outside [0, 1].
     """
     slack = float(in_interval("tolerance", tolerance, 0, 1))
     return bool(np.abs(outside_the_plane(mixture, public, others)).sum() / 2 > slack)
 
 
 def chance_of_a_draw(sample_rate: float, n_queries: int) -> float:
-    """Chance that an expert is drawn once at least: the power of the test above, at no false alarms."""
+    """Chance that an expert is drawn once at least: the power of the test above, at no false alarms.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
+    """
     p, n = float(in_interval("sample_rate", sample_rate, 0, 1)), int(positive_count("n_queries", n_queries))
     return float(-np.expm1(n * np.log1p(-p))) if p < 1 else 1.0

@@ -33,6 +33,11 @@ def perplexity(logs: ArrayLike, tokens: ArrayLike) -> float:
     logs : array_like, shape (texts,)
         Negative log-probability of each text, in nats.
     tokens : array_like, shape (texts,)
+
+    Raises
+    ------
+    ValueError
+        Logs that are not finite, or no whole number of tokens for each of them.
     """
     return float(np.exp(np.sum(finite("logs", logs)) / np.sum(_tokens(tokens, np.shape(logs)))))
 
@@ -53,6 +58,11 @@ def difference(logs: ArrayLike, others: ArrayLike, tokens: ArrayLike, alpha: flo
     Difference
         A ratio of sums over texts; limits by its linearisation (Cochran 1977, section 6.3) and Student's t. Below 0
         the first is better.
+
+    Raises
+    ------
+    ValueError
+        As `perplexity`; fewer than two texts, or `alpha` outside (0, 1).
     """
     gaps = finite("logs", logs) - finite("others", others)
     length, a = _tokens(tokens, gaps.shape), in_interval("alpha", alpha, 0, 1, closed="neither")

@@ -120,7 +120,13 @@ def _queries(task: Task) -> Iterator[tuple[int, int, FloatArray]]:
 
 @lru_cache(maxsize=1)
 def review_task(texts: int) -> Task:
-    """Return the model, all private reviews in the order in which they are dealt, and the first test reviews."""
+    """Return the model, all private reviews in the order in which they are dealt, and the first test reviews.
+
+    Raises
+    ------
+    ValueError
+        More test texts than there are.
+    """
     lm = tiny_lm()
     films = corpus("movies").without_copies()
     private, test = (_rows(lm, films.split(side).texts) for side in ("train", "test"))

@@ -50,6 +50,11 @@ def token_law(mechanism: PMixED, experts: ArrayLike, public: ArrayLike) -> Float
     experts : array_like, shape (n, V)
         At most n_experts.
     public : array_like, shape (V,)
+
+    Raises
+    ------
+    ValueError
+        What is no distribution, or more experts than the mechanism has.
     """
     p0, rows = distributions("public", public), np.atleast_2d(np.asarray(experts, dtype=np.float64))
     if len(rows) > mechanism.n_experts:
@@ -71,6 +76,11 @@ def delta_of_counts(p: float, q: float, queries: int, epsilon: float) -> float:
     """Delta at `epsilon` of a word's count in many queries, exact: its chance in each is p, q for the neighbour.
 
     A lower bound of what all the tokens together need: other words may tell more.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
     """
     one, other = (float(in_interval(name, x, 0, 1)) for name, x in (("p", p), ("q", q)))
     n, e = int(positive_count("queries", queries)), float(in_interval("epsilon", epsilon, 0, np.inf))
@@ -91,6 +101,11 @@ def rare_word_delta(
     public, others, expert : float
         Probability of the word in the public model, in all other experts, and in the expert that comes and goes;
         before projection. The rest of each distribution is one other word.
+
+    Raises
+    ------
+    ValueError
+        A probability outside [0, 1].
     """
     p0, alike, target = ([x, 1 - x] for x in (public, others, expert))
     rows = [target, *[alike] * (mechanism.n_experts - 1)]

@@ -206,6 +206,11 @@ def with_kept(success: float, sensitive: int, kept: int) -> float:
         Rate over the sensitive tokens.
     sensitive, kept : int
         How many tokens there are of each; not both 0.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain, or no token at all.
     """
     rate = float(in_interval("success", success, 0.0, 1.0))
     hidden, shown = (

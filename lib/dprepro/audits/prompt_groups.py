@@ -31,6 +31,11 @@ def nearest_in_groups(mechanism: Custext, rows: ArrayLike, epsilon: float, ks: S
     Returns
     -------
     array, shape (n, len(ks))
+
+    Raises
+    ------
+    ValueError
+        A K below 1, or epsilon outside (0, inf).
     """
     wanted, counts = np.asarray(rows, np.int64), positive_count("ks", list(ks))
     found = np.ones((len(wanted), len(counts)))

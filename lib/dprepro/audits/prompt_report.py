@@ -33,7 +33,13 @@ def mean(values: ArrayLike) -> Estimate:
 
 
 def difference(first: ArrayLike, second: ArrayLike) -> Estimate:
-    """Mean difference of two values of the same sentences, shape (n,) each."""
+    """Mean difference of two values of the same sentences, shape (n,) each.
+
+    Raises
+    ------
+    ValueError
+        Values of other sentences, or fewer than two.
+    """
     a, b = sample("first", first, minimum=2), sample("second", second, minimum=2)
     if a.shape != b.shape:
         raise ValueError(f"first and second must be of the same sentences, got {len(a)} and {len(b)}")
@@ -52,6 +58,11 @@ def ratio(hits: ArrayLike, counts: ArrayLike) -> Estimate:
     -------
     Estimate
         Limits from the linearised variance of a ratio, cut at 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        Other numbers of hits and counts, fewer than two, or no token at all.
     """
     a, b = sample("hits", hits, minimum=2), sample("counts", counts, minimum=2)
     if a.shape != b.shape or not b.sum() > 0:

@@ -41,14 +41,26 @@ def snippets(side: str, number: int | None = None) -> Snippets:
 
 
 def words_mechanism(name: str, keep: str) -> PromptMechanism:
-    """Return a baseline over the whole words that have a vector: SANTEXT, CUSTEXT or InferDPT."""
+    """Return a baseline over the whole words that have a vector: SANTEXT, CUSTEXT or InferDPT.
+
+    Raises
+    ------
+    ValueError
+        Another name or keep-list.
+    """
     vectors = word_vectors()
     make: Any = BASELINES[one_of("name", name, tuple(BASELINES))]
     return make(Vocabulary(vectors.words, vectors.vectors), keep)
 
 
 def pieces_mechanism(name: str, keep: str = "both") -> PromptMechanism:
-    """Return one of `MECHANISMS` over the pieces of words of the packaged model."""
+    """Return one of `MECHANISMS` over the pieces of words of the packaged model.
+
+    Raises
+    ------
+    ValueError
+        Another name or keep-list.
+    """
     one_of("name", name, MECHANISMS)
     model = context_model()
     if name == "Cape":

@@ -141,7 +141,13 @@ def rolled_out(before: Rates, after: Rates, change: int, horizon: int) -> FloatA
 
 
 def draw(rates: FloatArray, repetitions: int, n: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Return counts of an event on n outputs a side, each of shape (repetitions, horizon)."""
+    """Return counts of an event on n outputs a side, each of shape (repetitions, horizon).
+
+    Raises
+    ------
+    ValueError
+        An n below 1.
+    """
     n, shape = int(positive_count("n", n)), (repetitions, len(rates))
     return rng.binomial(n, rates[:, 0], shape), rng.binomial(n, rates[:, 1], shape)
 

@@ -40,7 +40,13 @@ class CentredReTiDP(ReTiDPMonitor):
 
 
 def boundary(event: str, delta: float = 0.0) -> Rates:
-    """Return P(A(x) in E) = e^epsilon P(A(x') in E) + delta and P(A(x') in E) for one of `EVENTS`, epsilon = 1."""
+    """Return P(A(x) in E) = e^epsilon P(A(x') in E) + delta and P(A(x') in E) for one of `EVENTS`, epsilon = 1.
+
+    Raises
+    ------
+    ValueError
+        Another event, or delta outside [0, 1).
+    """
     watched = EVENTS[one_of("event", event, tuple(EVENTS))]
     b = float(_LAPLACE.before.probability(_LAPLACE.x_neighbour, watched))
     return float(np.exp(EPSILON) * b + in_interval("delta", delta, 0, 1, closed="left")), b

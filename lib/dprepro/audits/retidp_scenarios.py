@@ -104,7 +104,13 @@ def event_counts(
     n: int,
     rng: np.random.Generator,
 ) -> IntArray:
-    """Return how many of n outputs lie in the event, for each of `groups` groups, shape (groups,)."""
+    """Return how many of n outputs lie in the event, for each of `groups` groups, shape (groups,).
+
+    Raises
+    ------
+    ValueError
+        An n below 1.
+    """
     n = int(positive_count("n", n))
     block = max(1, _RUNS // n)
     found = [

@@ -124,6 +124,11 @@ def candidate_rates(
     Returns
     -------
     array, shape (2, sets)
+
+    Raises
+    ------
+    ValueError
+        As `nearest_rates`, or an argument outside its domain.
     """
     y_in, y_out = signal_pair(distance)
     found = []
@@ -151,6 +156,11 @@ def black_box_report(rates: ArrayLike, trials: int, *, delta: float = 1e-5) -> t
     -------
     mean, standard_error : float
         The error is that of the mean over the sets (noise and candidates alike) of the report at expected counts.
+
+    Raises
+    ------
+    ValueError
+        Rates outside [0, 1].
     """
     both = in_interval("rates", rates, 0.0, 1.0)
     each = _at_expected_counts(both[0], both[1], trials, delta)

@@ -16,7 +16,13 @@ VOTES = np.array([[1.0, 2.0], [0.0, 3.0]])
 
 
 def random_snapshot(mass: float, calls: int, rng: np.random.Generator) -> Snapshot:
-    """Votes of `calls` model calls a side; each equals its mode with probability `mass`."""
+    """Votes of `calls` model calls a side; each equals its mode with probability `mass`.
+
+    Raises
+    ------
+    ValueError
+        A mass outside [0, 1], or fewer than two calls.
+    """
     differ = rng.random((2, calls)) >= float(in_interval("mass", mass, 0.0, 1.0))
     return Snapshot(VOTES[differ[0].astype(int)], VOTES[1 - differ[1].astype(int)])
 
@@ -55,6 +61,11 @@ def failures(
     -------
     dict
         "failures", "audits", "mean" (of the bounds) and "truth" (mean epsilon of the exact rates).
+
+    Raises
+    ------
+    ValueError
+        No audit, or what `active_audit` refuses.
     """
     recipe, bound, share = key.split(", ")
     mass, mechanism = float(share), PrivateVoting(epsilon)

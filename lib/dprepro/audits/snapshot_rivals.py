@@ -35,7 +35,13 @@ class Rival:
     choice: str = "same"
 
     def trials(self, mode: str) -> int:
-        """Trials a side of an "active" or a "passive" audit."""
+        """Trials a side of an "active" or a "passive" audit.
+
+        Raises
+        ------
+        ValueError
+            Another mode.
+        """
         return (
             ACTIVE_TRIALS if one_of("mode", mode, ("active", "passive")) == "active" else self.passive_trials
         )

@@ -222,6 +222,11 @@ def calibrate(curve: ReportCurve, printed: float, printed_error: float, scale: f
     -------
     Separation
         Its error is the printed one and the curve's, over the slope.
+
+    Raises
+    ------
+    ValueError
+        A printed number that the curve does not reach, or an argument outside its domain.
     """
     in_interval("scale", scale, 0.0, np.inf, closed="neither")
     error = float(in_interval("printed_error", printed_error, 0.0, np.inf, closed="left"))
@@ -240,6 +245,11 @@ def predict(curve: ReportCurve, separation: Separation, scale: float) -> Predict
     separation : Separation
     scale : float
         As in `calibrate`, at that number's epsilon.
+
+    Raises
+    ------
+    ValueError
+        A shift outside the knots of the curve.
     """
     shift = separation.value * scale
     simulated = float(curve.error(shift))
@@ -267,6 +277,11 @@ def corrected_ceiling(epsilon: float, delta: float, radius: float) -> float:
     -------
     float
         At least 0.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
     """
     e = float(in_interval("epsilon", epsilon, 0.0, np.inf))
     rest = 1 - float(in_interval("delta", delta, 0.0, 1.0, closed="left"))

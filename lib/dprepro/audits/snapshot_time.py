@@ -107,6 +107,11 @@ class ConstantOutputs:
         kind : {"passive", "active, valid", "active, as stated"}
         calls : int
             Runs of the pipeline a side, at least 2.
+
+        Raises
+        ------
+        ValueError
+            Another kind, or fewer than two calls.
         """
         one_of("kind", kind, KINDS)
         n = int(positive_count("calls", calls, minimum=2))
@@ -138,6 +143,11 @@ class ConstantOutputs:
         int or None
             Found by doubling and bisection: with one call less the bound lies further off. None if `most` calls do
             not get there: the paper's radius has a part that only more releases make smaller.
+
+        Raises
+        ------
+        ValueError
+            Another kind, or `below` or `most` outside their domains.
         """
         positive_count("most", most, minimum=2)
         wanted = self.exact - float(in_interval("below", below, 0.0, np.inf, closed="neither"))
@@ -160,6 +170,11 @@ class ConstantOutputs:
         calls : int
         call, release : float
             Seconds of a run of the pipeline up to the noise, and of a release with its score; at least 0.
+
+        Raises
+        ------
+        ValueError
+            Another kind, or an argument outside its domain.
         """
         n = int(positive_count("calls", calls))
         in_interval("call", call, 0.0, np.inf, closed="left")

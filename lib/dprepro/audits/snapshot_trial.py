@@ -86,7 +86,14 @@ class Trial:
         return np.asarray(CONVERSIONS[self.conversion](tpr, fpr, self.mechanism.delta))
 
     def scores(self, clean: Array, rng: np.random.Generator) -> Array:
-        """Scores of one release for each row of `clean`, shape (n,)."""
+        """Scores of one release for each row of `clean`, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            A release that is not real, holds NaN or has another number of rows; a black box, or a release of another
+            shape, without a score method.
+        """
         released = np.asarray(self.mechanism.release(clean, rng))
         if not np.isrealobj(released) or (released.dtype.kind == "f" and np.isnan(np.sum(released))):
             raise ValueError(

@@ -72,6 +72,11 @@ def canaries(
 
     The score is the drop of the loss below that of the base model, which says how hard each canary is; or minus the
     bare loss.
+
+    Raises
+    ------
+    ValueError
+        Another setting or design.
     """
     one_of("design", design, DESIGNS)
     items = runs(saved, setting)
@@ -92,6 +97,11 @@ def audited(
     """Return the lower bound on epsilon from all runs of a setting, by the canaries of one design.
 
     `rng` breaks ties: without noise, new tokens that are left out end as they began, all alike.
+
+    Raises
+    ------
+    ValueError
+        As `canaries` and `one_run_audit`.
     """
     return one_run_audit(*canaries(saved, setting, design), delta, alpha, claimed=claimed, rng=rng)
 
@@ -109,6 +119,11 @@ def bound_of_fewer(
 
     Designs with different numbers of canaries can be compared by it: more coins alone give a higher bound. At least
     20 of them: among fewer it happens that all are in.
+
+    Raises
+    ------
+    ValueError
+        `each` outside [20, canaries of a run], or no choice; as `one_run_audit`.
     """
     most = scores.shape[1]
     number = int(in_interval("each", positive_count("each", each), 20, most))
@@ -135,6 +150,11 @@ def area(scores: FloatArray, included: NDArray[np.bool_], alpha: float = 0.05) -
         The areas that lie within so many standard errors of the observed one, where the error is that of the area
         itself and not of the estimate (Newcombe 2006, method 5; Hanley and McNeil 1982): no width of 0 at an
         observed 1. Canaries of a run count as independent of each other, given the model.
+
+    Raises
+    ------
+    ValueError
+        A run whose canaries are all in or all out, or `alpha` outside (0, 1).
     """
     reach = stats.norm.isf(float(in_interval("alpha", alpha, 0, 1, closed="neither")) / 2)
     pairs = [(row[coin], row[~coin]) for row, coin in zip(scores, included, strict=True)]
@@ -181,6 +201,11 @@ def extraction(saved: Saved, setting: str, group: str, alpha: float = 0.05) -> E
         As `groups` names them: "repeated, 16" are the texts that were in the data 16 times.
     alpha : float
         Of both kinds of limits, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        Another setting or group, or `alpha` outside (0, 1).
     """
     one_of("group", group, groups(saved))
     level = float(in_interval("alpha", alpha, 0, 1, closed="neither"))

@@ -100,6 +100,11 @@ def shadow(
     -------
     dict
         gain (pool,): log-probability of each candidate's suffix, given its prefix, less that of the base model.
+
+    Raises
+    ------
+    ValueError
+        No candidate.
     """
     texts = snippets("train", np.random.default_rng(data_seed))[: int(positive_count("pool", pool))]
     base = double(tiny_lm())

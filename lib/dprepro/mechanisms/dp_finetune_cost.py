@@ -42,7 +42,13 @@ class Held(NamedTuple):
 
 
 def gradient_bytes(trained: int, texts: int) -> int:
-    """Bytes of the gradients of so many weights for so many texts at once, in single precision."""
+    """Bytes of the gradients of so many weights for so many texts at once, in single precision.
+
+    Raises
+    ------
+    ValueError
+        An argument that is no whole number of at least 1.
+    """
     return _BYTES * int(positive_count("trained", trained)) * int(positive_count("texts", texts))
 
 
@@ -88,6 +94,11 @@ def step_seconds(
 
     A step before the first one is not counted: it loads what is loaded once. One thread, since idle threads of a busy
     machine wait in loops that count as time.
+
+    Raises
+    ------
+    ValueError
+        As `dp_finetune.token_rows`, or `repeats` below 1.
     """
     import torch
 
@@ -190,6 +201,11 @@ def gradients(key: str, rng: np.random.Generator, *, texts: int, longest: int) -
     -------
     dict
         weights, trained, bytes.
+
+    Raises
+    ------
+    ValueError
+        A key that names no model or weights; as `short_snippets` and `held_gradients`.
     """
     from dprepro.text.local_model import LocalModel
 

@@ -100,6 +100,11 @@ class PMixED:
         """Radius of the ball where `size` experts were drawn, in nats: the largest that this account grants.
 
         Infinity where nothing is ever drawn (sample_rate 0).
+
+        Raises
+        ------
+        ValueError
+            No whole number of at least 1.
         """
         s = int(positive_count("size", size))
         if self.account == "sound":
@@ -107,7 +112,13 @@ class PMixED:
         return self.order * _published_beta(self.rdp_per_query, s, self.order, self.sample_rate)
 
     def spent(self, queries: int) -> float:
-        """Epsilon that the account grants this many queries, at most n_queries of them; 0 for none."""
+        """Epsilon that the account grants this many queries, at most n_queries of them; 0 for none.
+
+        Raises
+        ------
+        ValueError
+            A number of queries outside 0, ..., n_queries.
+        """
         n = int(positive_count("queries", queries, 0))
         if n > self.n_queries:
             raise ValueError(f"queries must be at most n_queries, got {n} of {self.n_queries}")

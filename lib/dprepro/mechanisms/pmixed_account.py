@@ -28,6 +28,11 @@ def rdp_to_epsilon(rdp: float, order: int, delta: float) -> float:
     -------
     float
         At least 0; 0 for a loss of 0.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
     """
     a, loss, d = _order(order), float(in_interval("rdp", rdp, 0, np.inf)), _delta(delta)
     if loss == 0:
@@ -52,13 +57,25 @@ def epsilon_to_rdp(epsilon: float, order: int, delta: float) -> float:
 
 
 def published_order(epsilon: float, delta: float) -> int:
-    """Order that the public code takes for a target: ceil(4 ln(1/delta) / (3 epsilon) + 1)."""
+    """Order that the public code takes for a target: ceil(4 ln(1/delta) / (3 epsilon) + 1).
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
+    """
     target = float(in_interval("epsilon", epsilon, 0, np.inf, closed="neither"))
     return math.ceil(4 * math.log(1 / _delta(delta)) / (3 * target) + 1)
 
 
 def published_loss(beta: float, size: int, order: int) -> float:
-    """Published Renyi loss of one token when `size` experts were drawn, before amplification."""
+    """Published Renyi loss of one token when `size` experts were drawn, before amplification.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
+    """
     a, b = _order(order), float(in_interval("beta", beta, 0, np.inf))
     s = int(positive_count("size", size))
     if s == 1:
@@ -78,6 +95,11 @@ def poisson_moment(rate: ArrayLike, order: int, log_moments: ArrayLike) -> Float
     order : int
     log_moments : array_like, shape (order - 1, ...)
         For k = 2, ..., order; (k - 1) times the Renyi divergence of order k.
+
+    Raises
+    ------
+    ValueError
+        A rate outside [0, 1], or an order below 2.
     """
     t, a = in_interval("rate", rate, 0, 1), _order(order)
     k = np.arange(a + 1.0).reshape(-1, *[1] * t.ndim)
@@ -87,7 +109,13 @@ def poisson_moment(rate: ArrayLike, order: int, log_moments: ArrayLike) -> Float
 
 
 def published_rdp(beta: float, size: int, order: int, sample_rate: float) -> float:
-    """Published Renyi loss of one token after amplification, at a drawn size of `size`."""
+    """Published Renyi loss of one token after amplification, at a drawn size of `size`.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
+    """
     a = _order(order)
     moments = [(k - 1) * published_loss(beta, size, k) for k in range(2, a + 1)]
     return float(poisson_moment(in_interval("sample_rate", sample_rate, 0, 1), a, moments)) / (a - 1)
@@ -97,6 +125,11 @@ def published_beta(rdp: float, size: int, order: int, sample_rate: float) -> flo
     """Largest beta that `published_rdp` grants for a loss a token; the radius of the ball is beta * order.
 
     The public code solves this anew for each drawn size, so that larger draws get larger balls.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
     """
     loss = float(in_interval("rdp", rdp, 0, np.inf, closed="left"))
     return largest(lambda beta: published_rdp(beta, size, order, sample_rate), loss)

@@ -171,6 +171,11 @@ def nonsense(words: int, rng: np.random.Generator, answer: str = "") -> Demonstr
     rng : numpy.random.Generator
     answer : str
         An answer that no other demonstration has makes the strongest canary.
+
+    Raises
+    ------
+    ValueError
+        No whole number of words of at least 1.
     """
     made: dict[str, None] = {}
     while len(made) < int(positive_count("words", words)):

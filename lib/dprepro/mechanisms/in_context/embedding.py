@@ -138,7 +138,7 @@ class EmbeddingSpaceAggregation:
         return noise
 
     def means(self, clean: ArrayLike) -> Array:
-        """Checked means of the partitions' embeddings, shape (n, d), from either form that `release` takes."""
+        """Means of the partitions' embeddings, shape (n, d), from either form that `release` takes; errors as there."""
         array = finite("embeddings", clean)
         if array.ndim == 3 and array.shape[1] == self.partitions:
             return _unit("embeddings", array).mean(axis=1)
@@ -160,7 +160,7 @@ class EmbeddingSpaceAggregation:
         released : array, shape (n, d)
         clean_in, clean_out : array, shape (d,)
             The means to tell apart, with and without the canary.
-        view : {"white", "black"}
+        view : {"white", "black"}, else ValueError
             White box: log-likelihood ratio of the two Gaussians. Black box: 1 where the nearest candidate lies on
             the canary's side (`on_canary_side`), else 0.
 
@@ -252,7 +252,7 @@ def signal_pair(distance: float, dimension: int = 384) -> Array:
     Parameters
     ----------
     distance : float
-        In (0, 2].
+        In (0, 2]; ValueError outside.
     dimension : int
         At least 2.
     """

@@ -108,6 +108,12 @@ class ProductOfExperts:
         -------
         array, shape (n, L)
             In [-T gamma, 0]: the rows of a snapshot.
+
+        Raises
+        ------
+        ValueError
+            Another shape, a log-probability above 0, or an expert that gives no label a chance under the label-set
+            normalisation.
         """
         logs = np.asarray(log_probabilities, dtype=np.float64)
         if logs.ndim != 3 or logs.shape[1] != self.partitions or logs.shape[2] < 2:
@@ -164,6 +170,11 @@ class ProductOfExperts:
         Returns
         -------
         array, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            Another view.
         """
         gains, loses = _pair(clean_in, clean_out)
         if one_of("view", view, ("white", "black")) == "black":
@@ -187,6 +198,11 @@ class ProductOfExperts:
         Returns
         -------
         array, shape (n, t)
+
+        Raises
+        ------
+        ValueError
+            Another view; as `release`.
         """
         thresholds = np.atleast_1d(np.asarray(threshold, dtype=np.float64))
         utilities = self._utilities(clean)
@@ -220,6 +236,11 @@ class ProductOfExperts:
         -------
         array, shape (2, 2)
             Utilities with the canary, then without.
+
+        Raises
+        ------
+        ValueError
+            A separation outside [0, 1].
         """
         favour = self.clip * float(in_interval("separation", separation, 0.0, 1.0))
         without = np.array([-self.partitions * favour, 0.0])

@@ -285,7 +285,7 @@ class StableKeywords:
 
 
 def check_counts(counts: ArrayLike, minimum: int) -> Array:
-    """Return counts as whole numbers of at least 0 in an array of shape (n, V), V >= minimum."""
+    """Return counts as whole numbers of at least 0, shape (n, V), V >= minimum; ValueError for anything else."""
     array = np.atleast_2d(finite("counts", counts))
     if array.ndim != 2 or array.shape[1] < minimum:
         raise ValueError(f"counts must have shape (n, V) with V >= {minimum} words, got {array.shape}")

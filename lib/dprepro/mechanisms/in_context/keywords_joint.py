@@ -153,6 +153,11 @@ class JointKeywords:
         Returns
         -------
         array, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            Another view; as `keywords.check_counts`.
         """
         sets = np.asarray(released, dtype=np.intp)
         if one_of("view", view, ("white", "black")) == "black":

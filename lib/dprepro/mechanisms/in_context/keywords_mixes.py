@@ -18,6 +18,11 @@ def word_mixes(counts: Array, keywords: int) -> tuple[NDArray[np.int64], Array, 
 
     Returns how many words of each class, shape (N, C), the classes' counts, shape (rows, C), and the log of the
     number of sets that each way stands for, shape (N,).
+
+    Raises
+    ------
+    ValueError
+        More than two million mixes.
     """
     classes, size = np.unique(counts, axis=1, return_counts=True)
     mixes = np.zeros((1, 0), dtype=np.int64)

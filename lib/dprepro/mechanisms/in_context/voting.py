@@ -108,6 +108,11 @@ class PrivateVoting:
         Returns
         -------
         array, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            Another view.
         """
         if one_of("view", view, ("white", "black")) == "black":
             target = int(np.argmax(votes_in - votes_out))

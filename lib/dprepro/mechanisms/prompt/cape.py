@@ -111,7 +111,13 @@ class HybridMechanism(PromptMechanism):
         return float((2 * self.bound) ** self.logit_weight)
 
     def contexts(self, cuts: Sequence[Tokens], texts: IntArray, positions: IntArray) -> NDArray | None:
-        """Return the logits for places in texts; None where they have no weight."""
+        """Return the logits for places in texts; None where they have no weight.
+
+        Raises
+        ------
+        ValueError
+            No model, though the logits have weight.
+        """
         if self.logit_weight == 0:
             return None
         if self.context is None:
@@ -200,7 +206,13 @@ class Cape(HybridMechanism):
         return Bucketing(bucket, sizes.reshape(n, self.buckets), scores.reshape(n, self.buckets))
 
     def log_masses(self, found: Bucketing, epsilon: float) -> Array:
-        """Logarithm of the probability of each bucket, shape (n, buckets); -inf for an empty one."""
+        """Logarithm of the probability of each bucket, shape (n, buckets); -inf for an empty one.
+
+        Raises
+        ------
+        ValueError
+            Epsilon outside (0, inf).
+        """
         in_interval("epsilon", epsilon, 0.0, np.inf, closed="neither")
         odds = np.where(found.sizes > 0, found.scores * (epsilon / (2 * self.sensitivity)), -np.inf)
         return odds - logsumexp(odds, axis=1, keepdims=True)
@@ -241,6 +253,11 @@ class Cape(HybridMechanism):
         """Return epsilon + epsilon' with the largest epsilon' that no text exceeds: buckets of V - 1 and of 1 token.
 
         The stated epsilon' of a text's own buckets depends on the text, so it cannot be published with it.
+
+        Raises
+        ------
+        ValueError
+            Epsilon outside (0, inf).
         """
         in_interval("epsilon", epsilon, 0.0, np.inf, closed="neither")
         return epsilon + (self._largest_ratio if self.buckets > 1 else 0.0)

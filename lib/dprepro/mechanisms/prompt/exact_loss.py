@@ -119,6 +119,11 @@ def worst_case_loss(
     -------
     Loss
         The V x V matrix is never held: blocks of rows are.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two inputs, or epsilon outside (0, inf).
     """
     size = len(mechanism.vocabulary)
     count = size if inputs is None else min(size, int(positive_count("inputs", inputs, minimum=2)))

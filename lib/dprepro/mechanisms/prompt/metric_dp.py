@@ -156,6 +156,11 @@ def rare_words(vocabulary: Vocabulary, counts: Mapping[str, int], share: float =
     -------
     bool array, shape (V,)
         ceil(share V) of them true; among words of one count the later ones first.
+
+    Raises
+    ------
+    ValueError
+        A share outside (0, 1].
     """
     in_interval("share", share, 0.0, 1.0, closed="right")
     seen = np.array([counts.get(word, 0) for word in vocabulary.words])

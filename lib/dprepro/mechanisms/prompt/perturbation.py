@@ -217,6 +217,11 @@ class PromptMechanism(ABC):
             Tokens of the text that are not kept.
         turns : int
             Texts of that length in a conversation about the same person, at least 1.
+
+        Raises
+        ------
+        ValueError
+            Epsilon outside (0, inf), or numbers that are not whole or too small.
         """
         count, rounds = int(positive_count("tokens", tokens, minimum=0)), int(positive_count("turns", turns))
         loss = self.stated_loss(epsilon)

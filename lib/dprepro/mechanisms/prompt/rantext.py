@@ -105,6 +105,11 @@ def noise_epsilon(epsilon: float) -> float:
 
     Below 2 epsilon itself; from 2 on .01658160142 ln(19.0647 epsilon - 38.1294) + 9.3111 with more digits, which is
     9.12 at 2 and 9.41 at 20.
+
+    Raises
+    ------
+    ValueError
+        Epsilon outside (0, inf).
     """
     value = float(in_interval("epsilon", epsilon, 0.0, np.inf, closed="neither"))
     if value < 2:
@@ -128,6 +133,11 @@ def radius_distribution(scales: ArrayLike, nodes: int) -> tuple[Array, Array]:
         Evenly spaced between the quantiles 1e-12 and 1 - 1e-12.
     shares : array, shape (nodes,)
         Probability of a radius nearest to each; sum 1.
+
+    Raises
+    ------
+    ValueError
+        Scales that are negative or all 0, or fewer than two nodes.
 
     Notes
     -----

@@ -41,7 +41,13 @@ class RandomisedResponse(PromptMechanism):
         one_of("keep", self.keep, KEEP)
 
     def stays(self, epsilon: float) -> float:
-        """Return the probability that a token comes out as it is."""
+        """Return the probability that a token comes out as it is.
+
+        Raises
+        ------
+        ValueError
+            Epsilon outside (0, inf).
+        """
         in_interval("epsilon", epsilon, 0.0, np.inf, closed="neither")
         return float(expit(epsilon - np.log(len(self.vocabulary) - 1)))
 
@@ -132,6 +138,11 @@ def top_mass_bound(k: int, epsilon: float, size: int) -> float:
         1 to `size` best of `size` outputs.
     epsilon : float
         >= 0.
+
+    Raises
+    ------
+    ValueError
+        An argument outside its domain.
     """
     best, all_ = positive_count("k", k), positive_count("size", size)
     at_most("k", best, "size", all_)
