@@ -138,7 +138,7 @@ class EmbeddingSpaceAggregation:
         return noise
 
     def means(self, clean: ArrayLike) -> Array:
-        """Means of the partitions' embeddings, shape (n, d), from either form that `release` takes; errors as there."""
+        """Means of the partitions' embeddings, shape (n, d), from either form that `release` takes; errors as its."""
         array = finite("embeddings", clean)
         if array.ndim == 3 and array.shape[1] == self.partitions:
             return _unit("embeddings", array).mean(axis=1)
