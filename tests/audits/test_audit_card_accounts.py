@@ -165,6 +165,15 @@ class TestOtherSampling:
         assert finding(claim(11.5, sampling="shuffled"), "guarantee.epsilon").status == "agrees"
         assert finding(claim(11.5, sampling="shuffled"), "mechanism.sampling").status == "stated"
 
+    def test_without_sampling_the_account_is_for_a_record_that_is_zeroed_out(self):
+        item = "guarantee.neighbours"
+        added = finding(claim(11.5, sampling="shuffled"), item)
+        assert added.status == "rejected"
+        assert "is for a record that is zeroed out" in added.text
+        assert finding(claim(11.5, sampling="shuffled", neighbours="zero-out"), item).status == "stated"
+        assert finding(claim(30.0, sampling="shuffled", neighbours="replace-one"), item).status == "stated"
+        assert finding(claim(2.05), item).status == "stated", "Poisson sampling covers both"
+
     def test_a_claim_below_even_the_poisson_account_is_wrong(self):
         given = claim(1.0, sampling="shuffled")
         assert finding(given, "guarantee.epsilon").status == "wrong"

@@ -3,7 +3,8 @@
 Abadi et al. (2016, arXiv 1607.00133) account for batches drawn by Poisson sampling. Most code shuffles instead, and
 the account does not carry over: Chua et al., "How Private are DP-SGD Implementations?" (2024, arXiv 2403.17673).
 What holds for any shuffle is the account of each record in one batch an epoch: given the order of the records, only
-that batch depends on a record that is zeroed out, so an epoch is one Gaussian release and E epochs are E of them.
+that batch depends on a record that is zeroed out, so an epoch is one Gaussian release and E epochs are E of them. To
+add or remove the record moves others from batch to batch as well, which this does not cover.
 
 Accounts are upper bounds. A claim below the PLD account is called wrong only where that account is tight, which shows
 in its being no larger than the Renyi account; elsewhere the claim is not supported.
@@ -178,7 +179,14 @@ def _judged_not_poisson(claim: Claim, accounts: _Accounts, bound: float) -> list
         return mismatch(claim)
     reach = epsilon * (1 + ROUNDING)
     if reach >= bound:
-        return [claimed(claim, item, AGREES, f"An account that covers what was done gives {brief(bound)}.")]
+        found = [claimed(claim, item, AGREES, f"An account that covers what was done gives {brief(bound)}.")]
+        if claim["guarantee.neighbours"] == "add-or-remove":
+            text = (
+                "The account that covers what was done is for a record that is zeroed out. To add or remove one "
+                "moves others from batch to batch, which it does not cover: zero-out is what can be claimed."
+            )
+            found.append(claimed(claim, "guarantee.neighbours", REJECTED, text))
+        return found
     sampling, assumed = claim["mechanism.sampling"], claim["mechanism.accounted_as"] or "poisson"
     other = "" if assumed == sampling else f" and accounted for {_WORDED[assumed]}, which does not cover that"
     text = (
