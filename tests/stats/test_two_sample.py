@@ -15,6 +15,21 @@ def test_at_epsilon_zero_it_is_barnards_test(x, n, y, m):
     assert p_value(x, n, y, m, 0.0, 0.0) == pytest.approx(min(sides), abs=1e-5)
 
 
+@pytest.mark.parametrize(("x", "n", "y", "m"), [(68, 127, 13, 30), (17, 30, 59, 127), (40, 90, 9, 25)])
+def test_a_peak_near_an_end_is_not_overlooked(x, n, y, m):
+    """At epsilon 0 the statistic is that of two proportions. In the first case the largest chance is at .984."""
+    a, b = np.arange(n + 1)[:, None], np.arange(m + 1)
+    share = (a + b) / (n + m)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = (a / n - b / m) / np.sqrt(share * (1 - share) * (1 / n + 1 / m))
+    extreme = z >= z[x, y] - 1e-9
+    end = np.geomspace(1e-4, 0.5, 500)
+    rates = np.r_[end, 1 - end]
+    in_pmf, out_pmf = (stats.binom.pmf(np.arange(k + 1), k, rates[:, None]) for k in (n, m))
+    chance = ((in_pmf @ extreme) * out_pmf).sum(axis=1).max()
+    assert p_value(x, n, y, m, 0.0, 0.0) == pytest.approx(chance, rel=1e-4)
+
+
 def score(x, n, y, m, ratio, delta):
     """Farrington and Manning's statistic with the likeliest rates found by brute force."""
     fpr = np.linspace(0, (1 - delta) / ratio, 20_001)[1:-1]
