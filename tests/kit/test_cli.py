@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from dprepro.base import paths
 from dprepro.base.paths import build_dir
 from dprepro.kit import batch, claims, cli, commands, ledger, refresh, site
 
@@ -83,7 +84,13 @@ def test_test_runs_every_step_and_fails_if_one_does(calls, monkeypatch, capsys):
     tools = [arguments[0][2] for _, arguments, _ in calls.found]
     assert tools == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
     # Spread over processes by notebook: cells split between two kernels would fail.
-    assert calls.found[-2][1][0][3:] == ["notebooks", *commands.NBVAL, "-n", "3", "--dist", "loadscope"]
+    tests, notebooks = (calls.found[place][1][0][3:] for place in (-3, -2))
+    assert notebooks == ["notebooks", commands.SAVED, *commands.NBVAL, "-n", "3", "--dist", "loadscope"]
+    assert (paths.ROOT / commands.SAVED).exists()
+    assert [part for part in tests if "ignore" in part] == [
+        "--ignore=tests/benchmarks",
+        f"--ignore={commands.SAVED}",
+    ]
     monkeypatch.setattr(commands.subprocess, "call", lambda command, **_: int("mypy" in command))
     assert cli.main(["test"]) == 1
     assert "FAILED: mypy" in capsys.readouterr().err

@@ -15,6 +15,10 @@ from dprepro.base.paths import NOTEBOOKS, ROOT, build_dir
 NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "-p", "no:cacheprovider")
 # One more than the two cores that are counted on: a test that waits for a kernel or a child leaves its core idle.
 SPREAD = ("-n", "3", "--dist", "loadscope")
+# At full size, and therefore without coverage, which costs them up to a third; each also has tests of its code.
+SAVED = "tests/test_saved_results.py"
+# glibc hands freed memory back at once, and asking for it again takes up to a quarter of an item's time.
+KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 
 
 def setup(options: argparse.Namespace) -> int:
@@ -258,7 +262,7 @@ def bench(options: argparse.Namespace) -> int:
 def test(options: argparse.Namespace) -> int:
     """Linters, type checker, test suite, and the notebooks against their stored outputs."""
     # One thread a process, as in the batch: the processes share the cores. Coverage is measured on the library's
-    # own tests only: nbval stalls under it.
+    # own tests only: nbval stalls under it. Saved results fill the gaps that long notebooks leave at the end.
     from dprepro.base.cluster import ONE_THREAD
 
     # Benchmarks are `dprepro bench`: a ratio measured beside other work, or under coverage, is another one.
@@ -271,11 +275,12 @@ def test(options: argparse.Namespace) -> int:
             "pytest",
             "tests",
             "--ignore=tests/benchmarks",
+            f"--ignore={SAVED}",
             *SPREAD,
             "--cov",
             "--cov-fail-under=90",
         ),
-        "notebooks": ("-m", "pytest", "notebooks", *NBVAL, *SPREAD),
+        "notebooks and saved results": ("-m", "pytest", "notebooks", SAVED, *NBVAL, *SPREAD),
         "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
     }
     shutil.rmtree(build_dir() / "nbval", ignore_errors=True)
@@ -283,7 +288,7 @@ def test(options: argparse.Namespace) -> int:
     for name, command in steps.items():
         print(f"\n== {name}", flush=True)
         start = time.perf_counter()
-        if _python(*command, **ONE_THREAD) != 0:
+        if _python(*command, **ONE_THREAD, **KEEP_MEMORY) != 0:
             failed.append(name)
         print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
     if failed:
