@@ -1,0 +1,67 @@
+"""One item of the study: what goes to the fit, what to the writing, and what is refused before either."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dprepro.audits import synbench_by_dp_gen
+from dprepro.audits.synbench_by import Study, batch_rate
+from dprepro.audits.synbench_tasks import Task
+from dprepro.audits.synbench_utility import measured
+from dprepro.mechanisms.synthesis.labelled_texts import SyntheticTexts
+
+TASK = Task(
+    "own",
+    tuple(f"a {word} day {number}" for word in ("good", "bad") for number in range(6)),
+    ("good",) * 6 + ("bad",) * 6,
+    tuple(f"one {word} day {number}" for word in ("good", "bad") for number in range(4)),
+    ("good",) * 4 + ("bad",) * 4,
+    tuple(f"one {word} day {number}" for word in ("good", "bad") for number in range(4)),
+    0,
+)
+
+
+class Letters:
+    """An embedder that counts letters: fast, and the same on any machine."""
+
+    def encode(self, texts):
+        rows = np.array([[text.count(letter) for letter in "abdgoy"] for text in texts], dtype=float) + 0.01
+        return rows.reshape(len(texts), 6) / np.linalg.norm(
+            rows.reshape(len(texts), 6), axis=1, keepdims=True
+        )
+
+
+def test_settings_go_where_they_belong_and_the_rest_is_measured():
+    asked = []
+    wrote = SyntheticTexts([*TASK.texts], [*TASK.labels], 0)
+
+    def fitted(task, epsilon, rng, embed, *, steps):
+        asked.append((task, epsilon, steps))
+        return SimpleNamespace(epsilon=1.5, delta=0.01, noise_multiplier=2.0, sample=sample)
+
+    def sample(counts, rng, **how):
+        asked.append((counts, how))
+        return wrote
+
+    study = Study(fitted, ("width",), lambda made: {"twice": 2 * made.epsilon})
+    found = study.scores(TASK, 2.0, np.random.default_rng(0), Letters(), written=6, steps=7, width=9)
+    assert asked == [(TASK, 2.0, 7), ({"bad": 3, "good": 3}, {"width": 9})]
+    assert found == {
+        "epsilon": "1.5",
+        "delta": 0.01,
+        "noise_multiplier": 2.0,
+        **measured(TASK, wrote, Letters()),
+        "twice": 3.0,
+    }
+    with pytest.raises(ValueError, match="settings must hold width, got steps"):
+        study.scores(TASK, 2.0, np.random.default_rng(0), Letters(), written=6, steps=7)
+
+
+def test_a_batch_is_at_most_the_task():
+    assert batch_rate(TASK, 3) == 0.25
+    assert batch_rate(TASK, 400) == 1.0
+    with pytest.raises(ValueError, match="batch must be a whole number of at least 1, got 0"):
+        synbench_by_dp_gen.fitted(
+            TASK, 1.0, np.random.default_rng(0), Letters(), batch=0, steps=1, learning_rate=1e-3
+        )
