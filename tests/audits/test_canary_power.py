@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dprepro.audits.canary import canary_audit, trainings_ceiling
 from dprepro.audits.canary_one_run import one_run_audit
@@ -77,6 +78,15 @@ def test_final_model_under_much_noise_and_little():
     assert drawn > float(mu_to_epsilon(1 / (1e-3 * 10**0.5), 0.01))
     # No more than the chance that the canary is drawn at all.
     assert final_model_epsilon(0.5, 1e-3, 1, 0.002) == 0
+    # So much noise that rounding hides the canary.
+    assert final_model_epsilon(1e9, 0.5, 10, 1e-5) == final_model_epsilon(1e15, 0.1, 1, 1e-5) == 0
+
+
+def test_final_model_counts_draws_that_are_rarer_than_rounding_but_not_than_delta():
+    """Drawn twice with chance 1e-40: one event beyond 145 sigma shows more than all that one draw can show."""
+    sigma, steps, rate, delta = 0.01, 2, 1e-20, 1e-45
+    twice = stats.norm.sf(145 - 2 / (sigma * steps**0.5)) * rate**2
+    assert final_model_epsilon(sigma, rate, steps, delta) >= np.log(twice - delta) - stats.norm.logsf(145)
 
 
 @pytest.mark.parametrize("epsilon_over_edge", [-1e-6, 0.0, 1e-6])

@@ -50,6 +50,19 @@ def test_bad_arguments_are_named():
     for call in (lambda x: mean([0.3, x]), lambda x: at_exposure(1.0, [0.5, x], [[1.0], [2.0]])):
         with pytest.raises(ValueError, match="must be finite, got 1 of 2 entries that are not"):
             call(np.inf)
+    for bad in (np.inf, np.nan):
+        with pytest.raises(ValueError, match="first must be finite, got 1 of 2"):
+            difference([1, bad], [1, 2])
+        with pytest.raises(ValueError, match="second must be finite, got 1 of 2"):
+            difference([1, 2], [bad, 2])
+    for bad in (np.inf, np.nan, -1):
+        with pytest.raises(ValueError, match=r"hits must be in \[0, inf\), got"):
+            ratio([1, bad], [1, 2])
+        with pytest.raises(ValueError, match=r"counts must be in \[0, inf\), got"):
+            ratio([1, 2], [bad, 2])
+    with pytest.raises(ValueError, match="exposure must be in"):
+        at_exposure(np.nan, [0.5, 1.0], [[1.0], [2.0]])
+    assert at_exposure(np.inf, [0.5, 1.0], [[1.0], [2.0]]) is None
     for counts in ([0, 0], [1, 2, 3]):
         with pytest.raises(ValueError, match="counts must have a positive sum"):
             ratio([0, 0], counts)

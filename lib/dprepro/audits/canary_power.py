@@ -181,7 +181,7 @@ def final_model_epsilon(
     part = float(in_interval("share", share, 0, 1, closed="right"))
     drawn = np.arange(count + 1)
     weight = stats.binom.logpmf(drawn, count, rate)
-    keep = weight > -60  # what is rarer has no part in a delta
+    keep = weight > np.log(wanted) - 60  # what is rarer has no part in this delta
     shifts, weight = part * drawn[keep] / (sigma * np.sqrt(count)), weight[keep]
     if shifts[-1] == 0:
         return 0.0  # the canary is never drawn
@@ -195,7 +195,10 @@ def final_model_epsilon(
     def excess(epsilon: float) -> float:
         # At 0 the ratio is at most 1; each term of its sum, and so the last, bounds it from below.
         reach = (epsilon - weight[-1] + largest**2 / 2) / largest * (1 + 1e-9) + 1e-9
-        cut = optimize.brentq(lambda w: log_ratio(w) - epsilon, 0.0, reach)
+        # Under so much noise that the ratio is 1 up to rounding, one cut is as good as another.
+        cut = (
+            optimize.brentq(lambda w: log_ratio(w) - epsilon, 0.0, reach) if log_ratio(0.0) < epsilon else 0.0
+        )
         # Products of exp(epsilon) and a chance, both beyond floats, as one exponential.
         gain = np.exp(weight) @ special.ndtr(shifts - cut) - np.exp(epsilon + special.log_ndtr(-cut))
         # Without the canary no event is likelier by more than 1 over the chance that it is never drawn.

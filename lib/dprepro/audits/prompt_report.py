@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprepro.base.check import finite, sample
+from dprepro.base.check import finite, in_interval, sample
 
 Array = NDArray[np.float64]
 Z = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
@@ -38,9 +38,12 @@ def difference(first: ArrayLike, second: ArrayLike) -> Estimate:
     Raises
     ------
     ValueError
-        Values of other sentences, or fewer than two.
+        Values of other sentences, fewer than two, or one that is not finite.
     """
-    a, b = sample("first", first, minimum=2), sample("second", second, minimum=2)
+    a, b = (
+        sample(name, finite(name, values), minimum=2)
+        for name, values in (("first", first), ("second", second))
+    )
     if a.shape != b.shape:
         raise ValueError(f"first and second must be of the same sentences, got {len(a)} and {len(b)}")
     return mean(a - b)
@@ -62,9 +65,12 @@ def ratio(hits: ArrayLike, counts: ArrayLike) -> Estimate:
     Raises
     ------
     ValueError
-        Other numbers of hits and counts, fewer than two, or no token at all.
+        Other numbers of hits and counts, fewer than two, one that is negative or infinite, or no token at all.
     """
-    a, b = sample("hits", hits, minimum=2), sample("counts", counts, minimum=2)
+    a, b = (
+        sample(name, in_interval(name, values, 0, np.inf, closed="left"), minimum=2)
+        for name, values in (("hits", hits), ("counts", counts))
+    )
     if a.shape != b.shape or not b.sum() > 0:
         raise ValueError(f"counts must have a positive sum and one entry for each of hits, got {b.sum():g}")
     value = float(a.sum() / b.sum())
@@ -78,6 +84,7 @@ def at_exposure(exposure: float, exposures: ArrayLike, values: ArrayLike) -> Arr
     Parameters
     ----------
     exposure : float
+        Any number; infinity is beyond all.
     exposures : array_like, shape (m,)
         Measured exposure of each run; finite, different from each other.
     values : array_like, shape (m, n)
@@ -91,8 +98,10 @@ def at_exposure(exposure: float, exposures: ArrayLike, values: ArrayLike) -> Arr
     Raises
     ------
     ValueError
-        Exposures that are equal or not finite (nothing lies halfway to infinity), or values of another shape.
+        An exposure that is NaN; exposures that are equal or not finite (nothing lies halfway to infinity), or values
+        of another shape.
     """
+    wanted = float(in_interval("exposure", exposure, -np.inf, np.inf))
     places, table = sample("exposures", finite("exposures", exposures)), finite("values", values)
     if table.ndim != 2 or len(table) != len(places) or len(np.unique(places)) != len(places):
         raise ValueError(
@@ -100,10 +109,10 @@ def at_exposure(exposure: float, exposures: ArrayLike, values: ArrayLike) -> Arr
         )
     order = np.argsort(places)
     places, table = places[order], table[order]
-    if not places[0] <= exposure <= places[-1]:
+    if not places[0] <= wanted <= places[-1]:
         return None
-    right = max(1, int(np.searchsorted(places, exposure)))
+    right = max(1, int(np.searchsorted(places, wanted)))
     if len(places) == 1:
         return table[0]
-    weight = (exposure - places[right - 1]) / (places[right] - places[right - 1])
+    weight = (wanted - places[right - 1]) / (places[right] - places[right - 1])
     return (1 - weight) * table[right - 1] + weight * table[right]
