@@ -203,7 +203,7 @@ class NGramModel:
         return float(np.log(self._probability([c[-1:] for c in contexts], [n[-1:] for n in numbers]))[0])
 
     def sample(self, n_texts: int, rng: np.random.Generator, max_words: int = 200) -> list[str]:
-        """Draw texts.
+        """Draw texts; ValueError for a number below 1, or before `fit`.
 
         Parameters
         ----------
@@ -216,11 +216,6 @@ class NGramModel:
         -------
         list of str
             Words joined by one space; never "<s>" or "<UNK>", whose probability goes to the others.
-
-        Raises
-        ------
-        ValueError
-            A number below 1, or a model that was not fitted.
         """
         self._check_fitted()
         n, most = int(positive_count("n_texts", n_texts)), int(positive_count("max_words", max_words))
