@@ -98,7 +98,7 @@ def test_run_deviation_undoes_the_interval():
 
 def test_every_number_that_is_not_run_says_what_it_needs():
     table = claims.load_reported("synbench")
-    for _, row in table.iterrows():
+    for _, row in table[~table["table"].isin(["table3", "table4"])].iterrows():  # of those none is NOT-RUN
         reason = missing(row, "a check")
         assert reason.startswith("missing: the ")
         assert "with them: " in reason
@@ -107,7 +107,7 @@ def test_every_number_that_is_not_run_says_what_it_needs():
     assert "text_mauve" in missing(gain)
     assert "GPU" not in missing({"table": "table2", "row": "HoC", "column": "original:mauve"})
     with pytest.raises(ValueError, match="table must be one of"):
-        missing({"table": "table9", "row": "HoC", "column": "real"})
+        missing({"table": "table4", "row": "HoC", "column": "real"})
 
 
 def test_too_few_runs():
