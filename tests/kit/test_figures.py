@@ -1,6 +1,7 @@
 """Figures: drawn from what is saved beside them, the same bytes each time, fonts embedded, clear errors."""
 
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,8 @@ from dprepro.kit import figures
 from dprepro.kit.plots import PLOTS
 
 
-@pytest.fixture
-def numbers():
+@pytest.fixture(scope="module")
+def curve():
     claimed = [1.0, 2.0, 4.0, 8.0, 16.0]
     rows = [
         {
@@ -34,11 +35,24 @@ def numbers():
 
 
 @pytest.fixture
-def saved(numbers, monkeypatch, tmp_path):
-    monkeypatch.setenv("DPREPRO_OUT", str(tmp_path))
-    image = figures.save("paper/curve", numbers, "audited_against_claimed")
+def numbers(curve):
+    return curve.copy()
+
+
+@pytest.fixture(scope="module")
+def saved_once(curve, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPREPRO_OUT", str(folder))
+        image = figures.save("paper/curve", curve, "audited_against_claimed")
     assert image.data.startswith(b"\x89PNG")
-    return tmp_path / "figures"
+    return folder / "figures"
+
+
+@pytest.fixture
+def saved(saved_once, tmp_path):
+    """The folder of figures with the one that was saved, of each test its own."""
+    return shutil.copytree(saved_once, tmp_path / "figures")
 
 
 def test_saves_the_picture_and_its_numbers(saved, numbers):
