@@ -1,6 +1,7 @@
 """A course in a temporary folder: labs released to students, and submissions made from them."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -81,8 +82,12 @@ def code(source: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def assigned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What otter makes of the labs, once for all tests (ten seconds a lab)."""
-    return tmp_path_factory.mktemp("assigned")
+    """What otter makes of the labs, once for all tests, also for those in other processes (seconds a lab)."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    (folder / "assigned").mkdir(exist_ok=True)
+    return folder / "assigned"
 
 
 @pytest.fixture
