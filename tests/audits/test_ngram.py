@@ -70,7 +70,7 @@ def test_independent_coins_allow_one_audit_of_all_corpora():
 def test_a_corpus_whose_coins_all_fall_alike_is_part_of_the_audit_of_all():
     inside = half_and_half(60, 8, RNG(1), "independent")
     inside[3] = True
-    shared = 3 * RNG(2).normal(size=(60, 1))  # what a corpus moves in all of its targets says nothing
+    shared = 30 * RNG(2).normal(size=(60, 1))  # what a corpus moves in all of its targets says nothing
     found = membership_audit(
         4 * inside + shared + RNG(3).normal(size=inside.shape), inside, 1e-5, kind="independent"
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprepro.stats.two_sample import epsilon_box, epsilon_two_sample, largest_tpr, p_value
+from dprepro.stats.two_sample import _score, epsilon_box, epsilon_two_sample, largest_tpr, p_value
 
 
 @pytest.mark.parametrize(("x", "n", "y", "m"), [(7, 10, 2, 12), (19, 50, 5, 50), (3, 5, 1, 4), (5, 5, 0, 5)])
@@ -28,6 +28,18 @@ def test_a_peak_near_an_end_is_not_overlooked(x, n, y, m):
     in_pmf, out_pmf = (stats.binom.pmf(np.arange(k + 1), k, rates[:, None]) for k in (n, m))
     chance = ((in_pmf @ extreme) * out_pmf).sum(axis=1).max()
     assert p_value(x, n, y, m, 0.0, 0.0) == pytest.approx(chance, rel=1e-4)
+
+
+def test_the_higher_of_two_peaks_is_not_always_the_one_that_looks_higher():
+    """At epsilon 1 the first look finds .0747 at one peak; the other one reaches .0756."""
+    x, n, y, m, ratio = 15, 25, 4, 36, np.e
+    a, b = np.arange(n + 1)[:, None], np.arange(m + 1)
+    extreme = _score(a, n, b, m, ratio, 0.0) >= _score(np.array(x), n, np.array(y), m, ratio, 0.0) - 1e-9
+    fpr = np.linspace(0, 1, 3001)[1:-1]
+    tpr = np.minimum(ratio * fpr, 1 - (1 - fpr) / ratio)
+    in_pmf, out_pmf = (stats.binom.pmf(np.arange(k + 1), k, p[:, None]) for k, p in ((n, tpr), (m, fpr)))
+    chance = ((in_pmf @ extreme) * out_pmf).sum(axis=1).max()
+    assert p_value(x, n, y, m, 1.0, 0.0) == pytest.approx(chance, rel=2e-4)
 
 
 def score(x, n, y, m, ratio, delta):
