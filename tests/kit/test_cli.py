@@ -30,6 +30,8 @@ def calls(monkeypatch):
     monkeypatch.setattr(refresh, "readme_headline", record("readme"))
     monkeypatch.setattr(site, "build", record("site", build_dir() / "site" / "index.html"))
     monkeypatch.setattr(commands.subprocess, "call", record("process", 0))
+    types = SimpleNamespace(returncode=0, communicate=lambda: ("no issues", None))
+    monkeypatch.setattr(commands.subprocess, "Popen", record("process", types))
     return SimpleNamespace(found=found, summary=summary, names=lambda: [name for name, *_ in found])
 
 
@@ -82,18 +84,23 @@ def test_figures_go_into_the_repository(calls):
 def test_test_runs_every_step_and_fails_if_one_does(calls, monkeypatch, capsys):
     assert cli.main(["test"]) == 0
     tools = [arguments[0][2] for _, arguments, _ in calls.found]
-    assert tools == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
+    assert tools == ["mypy", "ruff", "ruff", "pytest", "pytest", "pytest"]
+    assert "== mypy\nno issues" in capsys.readouterr().out
     # Spread over processes by notebook: cells split between two kernels would fail.
     tests, notebooks = (calls.found[place][1][0][3:] for place in (-3, -2))
-    assert notebooks == ["notebooks", commands.SAVED, *commands.NBVAL, "-n", "3", "--dist", "loadscope"]
+    assert notebooks == ["notebooks", commands.SAVED, *commands.NBVAL, "-n", "4", "--dist", "loadscope"]
     assert (paths.ROOT / commands.SAVED).exists()
     assert [part for part in tests if "ignore" in part] == [
         "--ignore=tests/benchmarks",
         f"--ignore={commands.SAVED}",
     ]
-    monkeypatch.setattr(commands.subprocess, "call", lambda command, **_: int("mypy" in command))
+    types = SimpleNamespace(returncode=1, communicate=lambda: ("lib/x.py:1: error", None))
+    monkeypatch.setattr(commands.subprocess, "Popen", lambda *_, **__: types)
+    monkeypatch.setattr(commands.subprocess, "call", lambda command, **_: int("format" in command))
     assert cli.main(["test"]) == 1
-    assert "FAILED: mypy" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "FAILED: ruff format, mypy" in printed.err
+    assert "lib/x.py:1: error" in printed.out
 
 
 @pytest.mark.parametrize("command", ["lab", "bench"])
