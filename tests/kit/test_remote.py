@@ -22,6 +22,7 @@ DATA = paths.DATA
 MORE = (
     "DPREPRO_SOAK" in os.environ
 )  # also four workers and one: a minute of processor time, so not in every run
+pytestmark = pytest.mark.timeout(1800 if MORE else 600)
 NOTE = """
 import time
 from pathlib import Path
