@@ -224,6 +224,7 @@ def test_bad_settings_are_named(changes, named):
         (TEXTS, LABELS[:4], "one label for each of the 5 texts, got 4"),
         (TEXTS, ["good"] * 5, "two classes at least, got 'good' alone"),
         (TEXTS, ["good", "bad", "bad", "bad", "bad"], "2 texts at least, got 1 for 'good'"),
+        ([*TEXTS[:4], "half \ud83d"], LABELS, r"texts must be Unicode, got '\\ud83d' at index 4"),
         ([*TEXTS[:4], "word " * 40], LABELS, r"at most 31 tokens .*, got \d+ at index 4"),
     ],
 )
@@ -232,12 +233,17 @@ def test_bad_texts_are_named(texts, labels, named):
         fitted(texts=texts, labels=labels, accountant="pld")
 
 
-def test_a_start_of_another_shape_is_named():
+def test_a_bad_start_is_named():
     start = new_weights(2, 0)
     with pytest.raises(ValueError, match="other names: 0.up"):
         fitted(start={name: weight for name, weight in start.items() if name != "0.up"})
     with pytest.raises(ValueError, match=r"start must have shape \(2048,\) for 'bias', got \(7,\)"):
         fitted(start={**start, "bias": torch.zeros(7)})
+    for bad in (torch.nan, torch.inf):
+        spoilt = start["0.up"].clone()
+        spoilt[3, 4] = bad
+        with pytest.raises(ValueError, match="start must be finite, got NaN or infinity in '0.up'"):
+            fitted(start={**start, "0.up": spoilt})
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,9 @@ def test_no_texts_and_blank_texts():
         ({"question": "Is it?"}, r"question must hold \{text\}"),
         ({"share": 0.0}, r"share must be in \(0, 1\], got 0"),
         ({"share": 1.5}, "share must be"),
+        ({"yes": ""}, "yes must be an answer with a visible character, got ''"),
+        ({"no": " "}, "no must be an answer with a visible character, got ' '"),
+        ({"yes": None}, "yes must be an answer with a visible character, got None"),
         ({"no": " yes"}, "no must be another answer than yes"),
         ({"characters": 0}, "characters must be a whole number"),
     ],
@@ -101,6 +104,12 @@ def test_bad_settings_are_named(changes, named):
 def test_bad_texts_are_named():
     with pytest.raises(ValueError, match="labels must be one for each of 2 texts, got 1"):
         PostFilter(Likes()).scores(["a", "b"], ["g"])
+    with pytest.raises(ValueError, match="texts must be a sequence of texts, got the text 'abc'"):
+        PostFilter(Likes()).scores("abc", ["g", "g", "g"])
+    with pytest.raises(ValueError, match="labels must be a sequence of texts, got the text 'ggg'"):
+        PostFilter(Likes()).scores(["a", "b", "c"], "ggg")
+    with pytest.raises(ValueError, match="labels must be a sequence of texts, got the text 'gg'"):
+        best([1.0, 2.0], "gg", 0.5)
     with pytest.raises(ValueError, match="scores must be one number for each of 2 labels"):
         best([1.0], ["g", "g"], 0.5)
     with pytest.raises(ValueError, match="1 NaN"):

@@ -133,6 +133,13 @@ def test_rewrites_ask_for_a_style_of_the_text():
     assert writer.variations([], "bad", rng) == []
 
 
+def test_braces_of_ones_own_are_written_twice():
+    writer = Rewrites(Echo(), "{{{style}}}", "{{x}} {style}: {text}", ("short",))
+    assert writer.random_texts(1, "good", np.random.default_rng(0)) == ["{short}"]
+    # Those of a text are no places, whatever stands between them.
+    assert writer.variations(["{foo} {"], "good", np.random.default_rng(0)) == ["{x} short: {foo} {"]
+
+
 def test_rewrites_without_an_answer_are_blank():
     class Silent:
         def generate(self, prompts):
@@ -146,6 +153,18 @@ def test_rewrites_without_an_answer_are_blank():
     [
         ({"write": "Write."}, "write must hold {style}"),
         ({"rewrite": "Rewrite {style}."}, "rewrite must hold {text}"),
+        (
+            {"write": "{style} {foo}"},
+            r"write may hold {label} and {style} alone, got {foo} in '{style} {foo}'",
+        ),
+        ({"write": "{style} {text}"}, "write may hold {label} and {style} alone, got {text}"),
+        ({"rewrite": "{style} {text} {0}"}, "rewrite may hold {label} and {style}, {text} alone, got {0}"),
+        ({"rewrite": "{style} {text} {}"}, "got {} in"),
+        ({"write": "{style} {style.upper}"}, "got {style.upper} in"),
+        ({"write": "{style} {label!x}"}, "got {label!x} in"),
+        ({"write": "{style} {label:9z}"}, "got {label:9z} in"),
+        ({"write": "{style} {"}, "write must be a prompt whose braces close"),
+        ({"write": "{style} }"}, "write must be a prompt whose braces close"),
         ({"styles": ()}, "styles must be a sequence of at least one"),
         ({"styles": "short"}, "styles must be"),
     ],

@@ -97,11 +97,13 @@ class DPDiffusion:
         ------
         ValueError
             No texts, a blank one, one of more than 31 tokens; labels of another length, a single class, or a class
-            with one text; a start of another shape.
+            with one text; a text that is no Unicode (half of a surrogate pair); a start of another shape, or with a
+            weight that is not finite.
         """
         import torch
 
         kinds = classes(texts, labels)
+        _encodable(texts)
         tokens = token_rows(texts)
         number = len(texts) if records is None else int(positive_count("records", records))
         delta = float(in_interval("delta", self.delta or 1 / max(number, 2), 0, 1, closed="neither"))
@@ -215,4 +217,16 @@ def _begin(drawn: Weights, start: Weights | None) -> Weights:
             raise ValueError(
                 f"start must have shape {tuple(weight.shape)} for {name!r}, got {tuple(start[name].shape)}"
             )
+        if name != "label" and not start[name].isfinite().all():
+            raise ValueError(f"start must be finite, got NaN or infinity in {name!r}")
     return {name: drawn[name] if name == "label" else start[name].detach().clone() for name in drawn}
+
+
+def _encodable(texts: Sequence[str]) -> None:
+    for number, text in enumerate(texts):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"texts must be Unicode, got {error.object[error.start]!r} at index {number}"
+            ) from None

@@ -40,7 +40,7 @@ class PostFilter:
     Raises
     ------
     ValueError
-        An argument outside its domain, a question without {text}, or equal answers.
+        An argument outside its domain, a question without {text}, a blank answer, or equal answers.
     """
 
     responder: Responder
@@ -55,6 +55,10 @@ class PostFilter:
         positive_count("characters", self.characters)
         if "{text}" not in self.question:
             raise ValueError(f"question must hold {{text}}, got {self.question!r}")
+        for name in ("yes", "no"):
+            answer = getattr(self, name)
+            if not isinstance(answer, str) or not answer.strip():
+                raise ValueError(f"{name} must be an answer with a visible character, got {answer!r}")
         if self.yes == self.no:
             raise ValueError(f"no must be another answer than yes, got {self.no!r}")
 
@@ -74,8 +78,9 @@ class PostFilter:
         Raises
         ------
         ValueError
-            Texts and labels of different number; what the responder raises.
+            Texts and labels of different number, or a single text in place of a sequence; what the responder raises.
         """
+        _rows(texts=texts, labels=labels)
         if len(texts) != len(labels):
             raise ValueError(f"labels must be one for each of {len(texts)} texts, got {len(labels)}")
         found = np.full(len(texts), -1.0)
@@ -105,8 +110,10 @@ def best(scores: Sequence[float] | FloatArray, labels: Sequence[str], share: flo
     Raises
     ------
     ValueError
-        Scores and labels of different number, a score that is NaN, or a share outside (0, 1].
+        Scores and labels of different number, a score that is NaN, a single text in place of a sequence of labels, or
+        a share outside (0, 1].
     """
+    _rows(labels=labels)
     values = np.asarray(scores, dtype=np.float64)
     kinds = np.asarray(labels, dtype=object)
     part = float(in_interval("share", share, 0, 1, closed="right"))
@@ -129,3 +136,10 @@ def chosen(written: SyntheticTexts, places: NDArray[np.int64]) -> SyntheticTexts
     return SyntheticTexts(
         texts, [written.labels[place] for place in places], sum(not t.strip() for t in texts)
     )
+
+
+def _rows(**arguments: Sequence[str]) -> None:
+    """Refuse a text where a sequence of texts is meant: its letters would be taken one by one."""
+    for name, values in arguments.items():
+        if isinstance(values, str):
+            raise ValueError(f"{name} must be a sequence of texts, got the text {values[:40]!r}")

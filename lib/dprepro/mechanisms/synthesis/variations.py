@@ -6,6 +6,7 @@ synthetic texts alone; what it writes costs no privacy.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, Protocol
 
 import numpy as np
@@ -122,7 +123,7 @@ class Rewrites:
     Raises
     ------
     ValueError
-        A prompt without its places, or no style.
+        A prompt without its places, with others, or with a single brace; no style.
     """
 
     responder: Responder
@@ -140,9 +141,16 @@ class Rewrites:
     )
 
     def __post_init__(self) -> None:
-        for name, places in (("write", ("{style}",)), ("rewrite", ("{style}", "{text}"))):
-            if missing := [place for place in places if place not in getattr(self, name)]:
-                raise ValueError(f"{name} must hold {', '.join(missing)}, got {getattr(self, name)!r}")
+        for name, needed in (("write", {"style"}), ("rewrite", {"style", "text"})):
+            prompt = getattr(self, name)
+            found = _places(name, prompt)
+            if missing := [f"{{{place}}}" for place in sorted(needed - found)]:
+                raise ValueError(f"{name} must hold {', '.join(missing)}, got {prompt!r}")
+            if unknown := [f"{{{place}}}" for place in sorted(found - needed - {"label"})]:
+                raise ValueError(
+                    f"{name} may hold {{label}} and {', '.join(f'{{{place}}}' for place in sorted(needed))} alone, "
+                    f"got {', '.join(unknown)} in {prompt!r} (a brace that is none of them is written twice)"
+                )
         if isinstance(self.styles, str) or not self.styles:
             raise ValueError(f"styles must be a sequence of at least one style, got {self.styles!r}")
 
@@ -168,3 +176,16 @@ class Rewrites:
         # The first line: models go on with remarks about what they wrote.
         answers = self.responder.generate(prompts) if prompts else []
         return [(answer.strip().splitlines() or [""])[0].strip().strip('"') for answer in answers]
+
+
+def _places(name: str, prompt: str) -> set[str]:
+    """Names between the braces of a prompt, with what hangs on them."""
+    try:
+        parts = list(Formatter().parse(prompt))
+    except ValueError as error:
+        raise ValueError(f"{name} must be a prompt whose braces close, got {prompt!r} ({error})") from None
+    return {
+        field + (f"!{conversion}" if conversion else "") + (f":{how}" if how else "")
+        for _, field, how, conversion in parts
+        if field is not None
+    }
