@@ -1,16 +1,22 @@
 """Every saved result fits the code that made it, and an item drawn at random comes out again at full size."""
 
+import os
 import random
 
 import numpy as np
 import pytest
 
+from dprepro.audits import signal_gradient_study
+from dprepro.audits.signal_item import kept
 from dprepro.base import paths, results
+from dprepro.text.embedders import SentenceEmbedder, embedder
 
 SHIPPED = [name for name in results.names() if not name.startswith("paper_")]
+LONG = "snapaudit_signal_gradient"  # two minutes of CPU an item: see its own test below
+WHOLE = os.environ.get("DPREPRO_WHOLE_ITEMS") == "1"
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", [name for name in SHIPPED if WHOLE or name != LONG])
 def test_a_random_item_comes_out_again(name):
     saved = results.load(name)
     key = random.choice(list(saved))
@@ -22,6 +28,39 @@ def test_a_random_item_comes_out_again(name):
         else:
             # Torch's sums differ in their last bits between processors; six digits are stored.
             np.testing.assert_allclose(value, saved[key][part], rtol=2e-6, err_msg=f"{name}, {key}, {part}")
+
+
+def test_a_random_long_search_begins_and_ends_as_saved(monkeypatch):
+    """A search's first 1,000 embeddings of up to 32,000 come out again, and its last pair is as far apart as saved.
+
+    A whole item is computed by the test above with DPREPRO_WHOLE_ITEMS=1 in the environment.
+    """
+    saved, wanted = results.load(LONG), results.recipe(LONG)
+    key = random.choice(list(saved))
+    item, encoder = saved[key], embedder(threads=1)
+    first, second = encoder.encode([item["first"], item["second"]])
+    assert np.linalg.norm(first - second) == pytest.approx(item["distance"][-1], rel=2e-6), key
+
+    encode, left = SentenceEmbedder.encode, 1_000 + ("cached" in key) * item["words"]
+
+    def stopped(self, texts):
+        nonlocal left
+        left -= len(texts)
+        if left < 0:
+            raise KeyboardInterrupt  # from which a search returns what it has
+        return encode(self, texts)
+
+    monkeypatch.setattr(SentenceEmbedder, "encode", stopped)
+    stream = np.random.SeedSequence(wanted.seed).spawn(len(saved))[wanted.items.index(key)]
+    parameters = dict(wanted.parameters)
+    checkpoints = parameters.pop("checkpoints")
+    found = signal_gradient_study.search(key, np.random.default_rng(stream), encoder, **parameters)
+    again = kept(found, checkpoints)
+    assert found.interrupted
+    rows = np.searchsorted(item["embeddings"], 1_000, "right")
+    assert rows >= 2, key  # entries to compare
+    assert again["embeddings"][:rows].tolist() == item["embeddings"][:rows], key
+    np.testing.assert_allclose(again["distance"][:rows], item["distance"][:rows], rtol=2e-6, err_msg=key)
 
 
 def test_there_is_a_saved_result():

@@ -37,11 +37,11 @@ def test_an_interrupted_search_is_no_item(monkeypatch):
 
 
 def test_real_search_beats_the_plain_one():
-    """At 150 embeddings one plain sweep reaches 1.556 to 1.604 (seeds 0 to 4), this search 1.623 to 1.654."""
+    """At 150 embeddings one plain sweep reaches 1.556 to 1.604 (seeds 0 to 4)."""
     pytest.importorskip("sentence_transformers")
     found = report("gradient, 150, run 0", np.random.default_rng(1), length=8, checkpoints=[2, 100])
     assert found["embeddings"][0] == 2
-    assert 147 <= found["embeddings"][-1] <= 150
+    assert 144 <= found["embeddings"][-1] <= 150
     assert found["distance"][-1] > 1.61
     model = embedder(threads=1)
     first, second = model.encode([found["first"], found["second"]])
