@@ -68,8 +68,13 @@ def test_no_texts_and_one_text_in_place_of_several(tmp_path):
     index = build_index(tmp_path, ["a"], "one")
     assert match([], index).shape == (0, 7)
     assert contaminated(match([], index)).tolist() == []
-    with pytest.raises(ValueError, match="texts must be a sequence of texts"):
-        match("a", index)
+    for texts in ("a", ["a", 3], None):
+        with pytest.raises(ValueError, match="texts must be a sequence of texts"):
+            match(texts, index)
+    with pytest.raises(
+        ValueError, match="index must be one that build_index or open_index gave, got 'a folder'"
+    ):
+        match(["a"], "a folder")
 
 
 @pytest.mark.parametrize("share", [0, 0.25, 0.5, 1])
@@ -103,6 +108,16 @@ def test_planted_texts_and_places_are_drawn():
         plant(public, private, 1.5, np.random.default_rng(1))
     with pytest.raises(ValueError, match="copies"):
         plant(public, private, 0.5, np.random.default_rng(1), copies=0)
+
+
+def test_one_text_in_place_of_several_is_not_planted_letter_by_letter():
+    for public, private, name in (
+        ("abc", ["d"], "public"),
+        (["a"], "def", "private"),
+        (["a"], [1], "private"),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must be a sequence of texts"):
+            plant(public, private, 0.5, np.random.default_rng(1))
 
 
 def matches(counts, lengths):

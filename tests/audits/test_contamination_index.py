@@ -98,6 +98,18 @@ def test_an_index_of_other_texts_is_refused_naming_both(tmp_path):
     assert "mine" in str(error.value)
 
 
+def test_what_is_no_sequence_of_texts_is_refused(tmp_path):
+    for texts in ("one text", ["a", 3], b"ab", None, [None]):
+        with pytest.raises(ValueError, match="texts must be a sequence of texts"):
+            build_index(tmp_path / "none", texts, "mine")
+        assert not (tmp_path / "none").exists()
+    with pytest.raises(ValueError, match="name must be a text, got 3"):
+        build_index(tmp_path / "none", ["a"], 3)
+    once = build_index(tmp_path / "once", iter(["a b", "a"]), "read once")
+    assert once.count(once.ids("a")) == 2
+    assert once.sha256 == texts_sha256(["a b", "a"])
+
+
 def test_the_hash_sees_order_and_borders_of_texts():
     hashes = {texts_sha256(texts) for texts in (["a", "b"], ["b", "a"], ["ab"], ["a", "b", ""], [])}
     assert len(hashes) == 5
@@ -112,9 +124,47 @@ def test_a_damaged_or_missing_index_is_refused(tmp_path):
         open_index(tmp_path / "none", "0" * 64)
     texts = ["one text"]
     build_index(tmp_path, texts, "mine")
+    with pytest.raises(FileNotFoundError, match="manifest.json is missing: build_index"):
+        open_index(tmp_path / "words.json", texts_sha256(texts))  # a file in place of a folder
     words = json.loads((tmp_path / "words.json").read_text())
     (tmp_path / "words.json").write_text(json.dumps(words[::-1]))
-    with pytest.raises(ValueError, match="mine is damaged: words.json changed"):
+    with pytest.raises(ValueError, match="is damaged, words.json changed .* build_index"):
+        open_index(tmp_path, texts_sha256(texts))
+
+
+def test_a_manifest_that_is_cut_or_none_is_named(tmp_path):
+    texts = ["one text"]
+    build_index(tmp_path, texts, "mine")
+    file = tmp_path / "manifest.json"
+    whole = file.read_text()
+    sound = json.loads(whole)
+    for length in (0, 1, len(whole) // 2, len(whole.rstrip()) - 1):
+        file.write_text(whole[:length])
+        with pytest.raises(ValueError, match="manifest.json is cut or damaged .* build_index"):
+            open_index(tmp_path, texts_sha256(texts))
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="manifest.json is cut or damaged .* build_index"):
+        open_index(tmp_path, texts_sha256(texts))
+    for other in (
+        [],
+        {},
+        {**sound, "size": "2"},
+        {**sound, "files": {}},
+        {name: value for name, value in sound.items() if name != "texts_sha256"},
+    ):
+        file.write_text(json.dumps(other))
+        with pytest.raises(ValueError, match="manifest.json is not the manifest of an index: build_index"):
+            open_index(tmp_path, texts_sha256(texts))
+    file.write_text(whole)
+    assert open_index(tmp_path, texts_sha256(texts)).size == 2
+
+
+@pytest.mark.parametrize("file", ["tokens.bin", "tokens.idx", "words.json", "texts.npy"])
+def test_a_missing_file_is_named(file, tmp_path):
+    texts = ["one text"]
+    build_index(tmp_path, texts, "mine")
+    (tmp_path / file).unlink()
+    with pytest.raises(FileNotFoundError, match=f"the index mine in .* lacks {file}: build_index"):
         open_index(tmp_path, texts_sha256(texts))
 
 

@@ -44,6 +44,15 @@ def test_tables_are_by_run_and_share():
     assert tables["unmarked"].loc[1].to_dict() == {0.25: 0.9, 0.5: 0.9, 0.75: 0.8}
 
 
+def test_fresh_runs_are_told_from_those_that_had_been_seen():
+    found = planted([0.1] * 6, runs=12) | removed([0.9] * 4, [0.9] * 3, runs=12)
+    first, fresh = report.looks(found)
+    assert first.keys() | fresh.keys() == found.keys()
+    assert set(report.planted(first, "mauve", "eps").index) == {0, 1, 2}
+    assert set(report.planted(fresh, "mauve", "eps").index) == set(range(3, 12))
+    assert set(report.removed(fresh, "macro", "eps")["unmarked"].index) == set(range(3, 12))
+
+
 @pytest.mark.parametrize(
     ("values", "outcome", "effect"),
     [

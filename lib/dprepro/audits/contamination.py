@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dprepro.audits.contamination_index import PublicIndex
+from dprepro.audits.contamination_index import PublicIndex, text_list
 from dprepro.base.check import in_interval, one_of, positive_count
 
 IntArray = NDArray[np.int64]
@@ -41,13 +41,14 @@ def match(texts: Sequence[str], index: PublicIndex) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        A single text in place of a sequence.
+        A single text in place of a sequence, something else than texts in it, or an index that is none.
     """
-    if isinstance(texts, str):
-        raise ValueError(f"texts must be a sequence of texts, got {texts!r:.80}")
+    asked = text_list("texts", texts)
+    if not isinstance(index, PublicIndex):
+        raise ValueError(f"index must be one that build_index or open_index gave, got {index!r:.80}")
     columns = ["tokens", "count", "longest", "begin", "places", "text", "token"]
     rows = []
-    for text in texts:
+    for text in asked:
         ids = index.ids(text)
         count = index.count(ids)
         begin, end = (0, len(ids)) if count else _longest(ids, index)
@@ -151,10 +152,12 @@ def plant(
     Raises
     ------
     ValueError
-        A share outside [0, 1], or copies below 1.
+        A single text in place of the public or the private ones, or something else than texts among them; a share
+        outside [0, 1], or copies below 1.
     """
+    around, own = text_list("public", public), text_list("private", private)
     times = int(positive_count("copies", copies))
-    number = round(float(in_interval("share", share, 0, 1)) * len(private))
-    numbers = np.sort(rng.permutation(len(private))[:number])
-    mixed = [*public, *([private[i] for i in numbers] * times)]
+    number = round(float(in_interval("share", share, 0, 1)) * len(own))
+    numbers = np.sort(rng.permutation(len(own))[:number])
+    mixed = [*around, *([own[i] for i in numbers] * times)]
     return Planted([mixed[i] for i in rng.permutation(len(mixed))], numbers)

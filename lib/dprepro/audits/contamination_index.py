@@ -14,7 +14,7 @@ import os
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,8 @@ from dprepro.base.store import sha256_file, sha256_json, write_atomic
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _MARK = 0  # before, between and behind texts
 _FILES = ("tokens.bin", "tokens.idx", "words.json", "texts.npy")
+_MANIFEST = {"name": str, "texts_sha256": str, "size": int, "files": dict}
+_MAKE = "build_index(folder, texts, name) makes it"
 
 
 def tokens(text: str) -> list[str]:
@@ -34,15 +36,23 @@ def tokens(text: str) -> list[str]:
     return _TOKEN.findall(unicodedata.normalize("NFC", text))
 
 
-def texts_sha256(texts: Sequence[str]) -> str:
-    """Return the SHA-256 of texts in their order: what an index of them carries.
+def text_list(name: str, texts: Iterable[str]) -> list[str]:
+    """Return texts as a list.
 
     Raises
     ------
     ValueError
-        A single text in place of a sequence, or something else than texts in it.
+        A single text in place of several, or something else than texts; named by `name`.
     """
-    return sha256_json(_checked(texts))
+    held: list[Any] = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else [None]
+    if not all(isinstance(text, str) for text in held):
+        raise ValueError(f"{name} must be a sequence of texts, got {texts!r:.80}")
+    return held
+
+
+def texts_sha256(texts: Sequence[str]) -> str:
+    """Return the SHA-256 of texts in their order: what an index of them carries. ValueError as `text_list`."""
+    return sha256_json(text_list("texts", texts))
 
 
 class Place(NamedTuple):
@@ -116,18 +126,21 @@ def build_index(folder: str | os.PathLike[str], texts: Sequence[str], name: str)
     Raises
     ------
     ValueError
-        `texts` is a single text or holds something else.
+        `texts` is a single text or holds something else; a name that is no text.
     ImportError
         tokengrams is not installed; the message has the command.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"name must be a text, got {name!r:.80}")
+    held = text_list("texts", texts)
     engines = _engines()
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
-    digest = texts_sha256(texts)
+    digest = texts_sha256(held)
     (where / "manifest.json").unlink(missing_ok=True)  # written last: an interrupted build leaves no index
     words: dict[str, int] = {}
     row, starts = [_MARK], []
-    for text in texts:
+    for text in held:
         starts.append(len(row))
         row += [words.setdefault(token, len(words) + 1) for token in tokens(text)]
         row.append(_MARK)
@@ -159,26 +172,30 @@ def open_index(folder: str | os.PathLike[str], sha256: str) -> PublicIndex:
     Raises
     ------
     FileNotFoundError
-        No index lies there.
+        No index lies there, or one of its files is missing.
     ValueError
-        It is an index of other texts (both hashes are named), or one of its files was changed.
+        It is an index of other texts (both hashes are named), its manifest is cut or is none, or one of its files was
+        changed. The message names the file and says how the index is made again.
     ImportError
         tokengrams is not installed.
     """
     where = Path(folder)
-    try:
-        manifest = json.loads((where / "manifest.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no index in {where}: build_index(folder, texts, name) makes one") from None
+    manifest = _manifest(where)
     if manifest["texts_sha256"] != sha256:
         raise ValueError(
             f"sha256 must be that of the texts of the index, {manifest['name']} "
             f"({manifest['texts_sha256']}), got {sha256}"
         )
-    changed = [file for file, digest in manifest["files"].items() if sha256_file(where / file) != digest]
+    missing = [file for file in _FILES if not (where / file).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"the index {manifest['name']} in {where} lacks {', '.join(missing)}: {_MAKE} again"
+        )
+    changed = [file for file in _FILES if sha256_file(where / file) != manifest["files"][file]]
     if changed:
         raise ValueError(
-            f"the index {manifest['name']} is damaged: {', '.join(changed)} changed since it was built"
+            f"the index {manifest['name']} in {where} is damaged, {', '.join(changed)} changed since it was "
+            f"built: {_MAKE} again"
         )
     words = {
         word: i for i, word in enumerate(json.loads((where / "words.json").read_text(encoding="utf-8")), 1)
@@ -197,10 +214,18 @@ def _width(words: int) -> str:
     return "<u2" if _limit(words) <= 2**16 else "<u4"
 
 
-def _checked(texts: Sequence[str]) -> list[str]:
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"texts must be a sequence of texts, got {texts!r:.80}")
-    return list(texts)
+def _manifest(where: Path) -> dict[str, Any]:
+    file = where / "manifest.json"
+    try:
+        held = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"no index in {where}, {file.name} is missing: {_MAKE}") from None
+    except ValueError as error:
+        raise ValueError(f"{file} is cut or damaged ({error}): {_MAKE} again") from error
+    kinds = {name: type(value) for name, value in held.items()} if isinstance(held, dict) else {}
+    if kinds != _MANIFEST or set(held["files"]) != set(_FILES):
+        raise ValueError(f"{file} is not the manifest of an index: {_MAKE} again")
+    return held
 
 
 def _engines() -> Any:

@@ -5,19 +5,40 @@ an effect is a difference within runs with Student's 95 % interval over runs.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dprepro.audits.contamination_study import LEVELS, OTHERS
+from dprepro.audits.contamination_study import LEVELS
+from dprepro.audits.contamination_texts import OTHERS
 from dprepro.audits.judged import Judged, Mean, mean_of
 from dprepro.base.check import one_of
 from dprepro.stats.trend import trend
 
 ALPHA = 0.05
 BUDGETS = ("eps", "inf")
+FIRST_RUNS = (0, 1, 2)  # had been seen before the number of the further ones was set
 
 _NAMES = {"eps": "private", "inf": "without privacy"}
+
+
+class Looks(NamedTuple):
+    """Items of the saved result ``synbench_contamination`` by run: a first look, and fresh runs, which judge."""
+
+    first: dict[str, Mapping[str, Any]]
+    fresh: dict[str, Mapping[str, Any]]
+
+
+def looks(found: Mapping[str, Mapping[str, Any]]) -> Looks:
+    """Part the items of the runs that had been seen (FIRST_RUNS) from those of fresh ones.
+
+    A claim is judged by the fresh runs alone: to go on until an interval clears 0 is no test.
+    """
+    parts = Looks({}, {})
+    for key, item in found.items():
+        early = int(key.rpartition(", ")[2]) in FIRST_RUNS
+        (parts.first if early else parts.fresh)[key] = item
+    return parts
 
 
 def planted(found: Mapping[str, Mapping[str, Any]], measure: str, budget: str) -> pd.DataFrame:
@@ -26,7 +47,7 @@ def planted(found: Mapping[str, Mapping[str, Any]], measure: str, budget: str) -
     Parameters
     ----------
     found : mapping
-        The saved result ``synbench_contamination``.
+        Items of the saved result ``synbench_contamination``.
     measure : str
         "micro", "macro", "mauve", "longest" or "copies".
     budget : {"eps", "inf"}

@@ -6,108 +6,33 @@ share of the private texts stands, without their labels; the corpus has the same
 fine-tuned on the private texts, and its texts are measured: F1 of a classifier trained on them and tested on real
 texts, MAUVE against the private texts, and the longest part of each that stands in a private text.
 
-Two controls. "others": in place of all private texts, as many texts of the same kinds that are not private; what they
-do to MAUVE is knowledge of the domain, not contamination. And where marked texts are removed, as many unmarked ones
-are removed instead: what that costs is the price of less data.
+Two controls. "others": in place of all private texts, as many texts of the same kinds that are not private
+(``contamination_texts``). And where marked texts are removed, as many unmarked ones are removed instead: what that
+costs is the price of less data.
 """
 
 import tempfile
-from collections.abc import Sequence
 from functools import cache, lru_cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dprepro.audits.contamination import contaminated, match, plant, removal_order, removed_at
+from dprepro.audits.contamination import contaminated, match, removal_order, removed_at
 from dprepro.audits.contamination_index import build_index
+from dprepro.audits.contamination_texts import KINDS, Material, material, pretraining_corpus, public_model
 from dprepro.base.check import one_of
 from dprepro.mechanisms.dp_finetune import DPFineTune, LoRA
 from dprepro.mechanisms.synthesis.dp_gen import DPGen, TextGenerator
 from dprepro.text.classifiers import tfidf_classifier
-from dprepro.text.corpora import corpus
 from dprepro.text.embedders import SentenceEmbedder, embedder
 from dprepro.text.fidelity import mauve
-from dprepro.text.public_text import public_pieces
-from dprepro.text.tiny_lm import TinyLM, tiny_lm
+from dprepro.text.tiny_lm import TinyLM
 
-KINDS = {"film": "movies", "talk": "dialogue"}  # label: corpus; the public model has seen neither
-OTHERS = "others"
-LEAST = 4  # words of a text: shorter ones stand in any public text by chance
 LEVELS = {"marked": (0.0, 0.25, 0.5, 0.75), "unmarked": (0.25, 0.5, 0.75)}
 
 _ADAPTED = LoRA(rank=8, alpha=16, target_modules=("c_attn", "c_proj", "c_fc"))
-
-
-class Material(NamedTuple):
-    """Texts of one run, kind by kind: private ones, others of the same kinds, real test texts, and public pieces."""
-
-    private: list[str]
-    labels: list[str]
-    others: list[str]
-    test: list[str]
-    test_labels: list[str]
-    public: list[str]
-
-
-def material(rng: np.random.Generator, each: int, tested: int, longest: int) -> Material:
-    """Draw the texts of a run.
-
-    Parameters
-    ----------
-    rng : Generator
-    each : int
-        Private texts of a kind, and others of it.
-    tested : int
-        Test texts of a kind.
-    longest : int
-        Tokens of a text of the public model, at most.
-
-    Raises
-    ------
-    ValueError
-        A kind has too few texts of that length.
-    """
-    parts: dict[str, list[str]] = {name: [] for name in ("private", "others", "test")}
-    for kind in KINDS:
-        train, test = (_short(kind, side, longest) for side in ("train", "test"))
-        if len(train) < 2 * each or len(test) < tested:
-            raise ValueError(
-                f"each must be at most {len(train) // 2} and tested at most {len(test)} for {kind}, "
-                f"got {each} and {tested}"
-            )
-        order = rng.permutation(len(train))
-        parts["private"] += [train[i] for i in order[:each]]
-        parts["others"] += [train[i] for i in order[each : 2 * each]]
-        parts["test"] += [test[i] for i in rng.permutation(len(test))[:tested]]
-    labels, test_labels = ([kind for kind in KINDS for _ in range(n)] for n in (each, tested))
-    public = _short("public", "train", longest)
-    drawn = [public[i] for i in rng.permutation(len(public))[: len(labels)]]
-    return Material(parts["private"], labels, parts["others"], parts["test"], test_labels, drawn)
-
-
-@cache
-def _short(kind: str, side: str, longest: int) -> list[str]:
-    if kind == "public":
-        texts = list(chain.from_iterable(public_pieces(side).values()))
-    else:
-        texts = corpus(KINDS[kind]).split(side).without_copies().texts
-    lines = [
-        text
-        for text in dict.fromkeys(" ".join(text.split()) for text in texts)
-        if text.count(" ") >= LEAST - 1
-    ]
-    # Cut by characters first: the tokenizer warns of texts beyond its window.
-    lines = [text for text in lines if len(text) < 8 * longest]
-    rows = _model().tokenizer(lines, add_special_tokens=False)["input_ids"]
-    return [text for text, row in zip(lines, rows, strict=True) if len(row) <= longest]
-
-
-@cache
-def _model() -> TinyLM:
-    return tiny_lm()
 
 
 def effect(
@@ -218,24 +143,13 @@ def _base(
 ) -> _Base:
     drawn = np.random.default_rng([data_seed, run])
     texts = material(drawn, each, tested, longest)
-    known, numbers = _pretraining_corpus(texts, amount, drawn)
+    known, numbers = pretraining_corpus(texts, amount, drawn)
     rate = min(1.0, batch / len(known))
     tuning = DPFineTune(0.0, np.inf, rate, round(passes / rate), pretraining_rate)
-    lm = TinyLM(tuning.fit(*_model(), known, drawn).model, _model().tokenizer)
+    lm = TinyLM(tuning.fit(*public_model(), known, drawn).model, public_model().tokenizer)
     with tempfile.TemporaryDirectory() as folder:
         matches = match(texts.private, build_index(folder, known, "the pretraining corpus"))
     return _Base(texts, lm, len(numbers), matches)
-
-
-def _pretraining_corpus(
-    texts: Material, amount: str, rng: np.random.Generator
-) -> tuple[list[str], Sequence[int]]:
-    """As many texts at every share: public pieces, and the planted ones in place of some of them."""
-    if amount == OTHERS:
-        return texts.others, []
-    free = len(texts.private) - round(float(amount) * len(texts.private))
-    found = plant(texts.public[:free], texts.private, float(amount), rng)
-    return found.texts, found.numbers.tolist()
 
 
 def _written(
