@@ -144,6 +144,13 @@ def test_bad_keys(key, message):
         audits(key)
 
 
+@pytest.mark.parametrize("size", ["active", "passive", "n_sample", "trials"])
+@pytest.mark.parametrize("value", [0, 1.5])
+def test_bad_sizes(size, value):
+    with pytest.raises(ValueError, match=f"{size} must be a whole number of at least 1, got {value}"):
+        audits("one deal, PV", **{size: value})
+
+
 def table(**means):
     """Cells by kind and view: {"active_white": [five numbers]}; errors of .1."""
     lines = [

@@ -23,7 +23,7 @@ from dprepro.audits.pipeline_study import ONE_REPLY, PARTITIONS, UNUSUAL, labels
 from dprepro.audits.snapshot import Audit, Snapshot, active_audit, passive_audit
 from dprepro.audits.snapshot_trial import Array
 from dprepro.base import results
-from dprepro.base.check import one_of
+from dprepro.base.check import one_of, positive_count
 from dprepro.mechanisms.in_context.embedding import EmbeddingSpaceAggregation
 from dprepro.mechanisms.in_context.experts import ProductOfExperts
 from dprepro.mechanisms.in_context.keywords_joint import JointKeywords
@@ -87,8 +87,10 @@ def report(
     Raises
     ------
     ValueError
-        For a key that is none of these.
+        For a key that is none of these, or numbers below 1.
     """
+    for size, value in (("active", active), ("passive", passive), ("n_sample", n_sample), ("trials", trials)):
+        positive_count(size, value)
     design, name = f"{key}, ".split(", ")[:2]
     one_of("design of the key", design, tuple(SOURCES))
     one_of("mechanism of the key", name, tuple(BLOCKS))
