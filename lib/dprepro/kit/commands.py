@@ -17,6 +17,8 @@ NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "-p",
 SPREAD = ("-n", "4", "--dist", "loadscope")
 # At full size, and therefore without coverage, which costs them up to a third; each also has tests of its code.
 SAVED = "tests/test_saved_results.py"
+# Benchmarks are `dprepro bench`: a ratio measured beside other work, or under coverage, is another one.
+LIBRARY = ("--ignore=tests/benchmarks", f"--ignore={SAVED}", "--cov", "--cov-fail-under=90")
 # glibc hands freed memory back at once, and asking for it again takes up to a quarter of an item's time.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 
@@ -265,20 +267,10 @@ def test(options: argparse.Namespace) -> int:
     # own tests only: nbval stalls under it. Saved results fill the gaps that long notebooks leave at the end.
     from dprepro.base.cluster import ONE_THREAD
 
-    # Benchmarks are `dprepro bench`: a ratio measured beside other work, or under coverage, is another one.
     steps = {
         "ruff check": ("-m", "ruff", "check", "."),
         "ruff format": ("-m", "ruff", "format", "--check", "."),
-        "tests": (
-            "-m",
-            "pytest",
-            "tests",
-            "--ignore=tests/benchmarks",
-            f"--ignore={SAVED}",
-            *SPREAD,
-            "--cov",
-            "--cov-fail-under=90",
-        ),
+        "tests": ("-m", "pytest", "tests", *LIBRARY, *SPREAD),
         "notebooks and saved results": ("-m", "pytest", "notebooks", SAVED, *NBVAL, *SPREAD),
         "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
     }
