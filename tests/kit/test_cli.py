@@ -1,5 +1,6 @@
 """The command line: each command reaches its room, errors become one line, Ctrl-C loses nothing."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pandas as pd
@@ -31,7 +32,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(site, "build", record("site", build_dir() / "site" / "index.html"))
     monkeypatch.setattr(commands.subprocess, "call", record("process", 0))
     types = SimpleNamespace(returncode=0, communicate=lambda: ("no issues", None))
-    monkeypatch.setattr(commands.subprocess, "Popen", record("process", types))
+    monkeypatch.setattr(commands.subprocess, "Popen", record("process", nullcontext(types)))
     return SimpleNamespace(found=found, summary=summary, names=lambda: [name for name, *_ in found])
 
 
@@ -95,7 +96,7 @@ def test_test_runs_every_step_and_fails_if_one_does(calls, monkeypatch, capsys):
         f"--ignore={commands.SAVED}",
     ]
     types = SimpleNamespace(returncode=1, communicate=lambda: ("lib/x.py:1: error", None))
-    monkeypatch.setattr(commands.subprocess, "Popen", lambda *_, **__: types)
+    monkeypatch.setattr(commands.subprocess, "Popen", lambda *_, **__: nullcontext(types))
     monkeypatch.setattr(commands.subprocess, "call", lambda command, **_: int("format" in command))
     assert cli.main(["test"]) == 1
     printed = capsys.readouterr()

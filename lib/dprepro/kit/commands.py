@@ -276,17 +276,18 @@ def test(options: argparse.Namespace) -> int:
     }
     shutil.rmtree(build_dir() / "nbval", ignore_errors=True)
     failed = []
-    # Beside the others, since it is one process and takes most of a minute where it has no cache.
-    types = subprocess.Popen(
-        [sys.executable, "-m", "mypy"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    for name, command in steps.items():
-        print(f"\n== {name}", flush=True)
-        start = time.perf_counter()
-        if _python(*command, **ONE_THREAD, **KEEP_MEMORY) != 0:
-            failed.append(name)
-        print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
-    print(f"\n== mypy\n{types.communicate()[0]}", flush=True)
+    # mypy runs beside the others, since it is one process and takes most of a minute where it has no cache.
+    mypy = [sys.executable, "-m", "mypy"]
+    with subprocess.Popen(
+        mypy, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as types:
+        for name, command in steps.items():
+            print(f"\n== {name}", flush=True)
+            start = time.perf_counter()
+            if _python(*command, **ONE_THREAD, **KEEP_MEMORY) != 0:
+                failed.append(name)
+            print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
+        print(f"\n== mypy\n{types.communicate()[0]}", flush=True)
     if types.returncode != 0:
         failed.append("mypy")
     if failed:
