@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from dprepro.audits.signal_item import kept, method_and_budget
 from dprepro.audits.signal_search import Meter, SignalPair, signal_search
 from dprepro.base import paths
-from dprepro.base.check import one_of, positive_count
+from dprepro.base.check import positive_count
 from dprepro.text.embedders import TextEmbedder, embedder
 from dprepro.text.wordlist import searchable
 
@@ -99,8 +100,7 @@ def report(
     Returns
     -------
     dict
-        "embeddings" and "distance" along the trajectory, "first" and "second". Distances have six digits, as the
-        seventh depends on the CPU; at a near tie, so may the words.
+        As `signal_item.kept` has it.
 
     Raises
     ------
@@ -109,11 +109,7 @@ def report(
     KeyboardInterrupt
         Half a search is no item.
     """
-    name, budget_text, *_ = [*key.split(", "), ""]
-    method = one_of("method of the key", name, METHODS)
-    if not budget_text.isdigit():
-        raise ValueError(f"budget of the key must be a whole number, got {budget_text!r}")
-    budget = int(budget_text)
+    method, budget = method_and_budget(key, METHODS)
     encoder = embedder(threads=1)
     if method in ("opposites", "natural"):
         found = natural_search(encoder, budget, rng, any_two=method == "natural")
@@ -128,13 +124,4 @@ def report(
         )
     if found.interrupted:
         raise KeyboardInterrupt
-    used, distances = np.array(found.trajectory).T
-    kept = sorted(
-        {*(int(np.searchsorted(used, at, "right")) - 1 for at in checkpoints), len(used) - 1} - {-1}
-    )
-    return {
-        "embeddings": used[kept].astype(int),
-        "distance": distances[kept].round(6),
-        "first": found.first,
-        "second": found.second,
-    }
+    return kept(found, checkpoints)
