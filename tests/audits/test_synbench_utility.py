@@ -15,13 +15,9 @@ from dprepro.text.corpora import read_corpus
 SETTINGS = {"batch": 8, "steps": 2, "learning_rate": 1e-3, "written": 20, "max_tokens": 8}
 
 
-class Letters:
-    """An embedder that counts letters: fast, and the same on any machine."""
-
-    def encode(self, texts):
-        counts = [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
-        rows = np.array(counts, dtype=float).reshape(len(texts), 26) + 0.01
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+@pytest.fixture
+def embed(counts_of):
+    return counts_of("abcdefghijklmnopqrstuvwxyz")
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +30,8 @@ def own(tmp_path_factory):
     return task(read_corpus(folder, "psytar"), 0, private=60, tested=40)
 
 
-def test_the_private_texts_score_as_scikit_learn_says_and_above_both_guessers(own):
-    found = yardsticks(own, Letters())
+def test_the_private_texts_score_as_scikit_learn_says_and_above_both_guessers(own, embed):
+    found = yardsticks(own, embed)
     assert found["micro"] == found["macro"] == 1.0  # the class is a word of the text
     assert found["guess_micro"] == pytest.approx(1 / 3)
     most = max(set(own.labels), key=own.labels.count)
@@ -51,30 +47,29 @@ def test_the_private_texts_score_as_scikit_learn_says_and_above_both_guessers(ow
     assert found["length"] == found["length_whole"]
 
 
-def test_labels_that_say_nothing_score_like_a_guesser(own):
+def test_labels_that_say_nothing_score_like_a_guesser(own, embed):
     rng = np.random.default_rng(0)
     shuffled = SyntheticTexts(list(own.texts), rng.permutation(own.labels).tolist(), 0)
-    found = measured(own, shuffled, Letters())
+    found = measured(own, shuffled, embed)
     assert found["micro"] < 0.8
     assert (
-        found["mauve"]
-        == measured(own, SyntheticTexts(list(own.texts), list(own.labels), 0), Letters())["mauve"]
+        found["mauve"] == measured(own, SyntheticTexts(list(own.texts), list(own.labels), 0), embed)["mauve"]
     )
 
 
-def test_blank_texts_are_counted_and_leave_a_constant_answer(own):
+def test_blank_texts_are_counted_and_leave_a_constant_answer(own, embed):
     wrote = SyntheticTexts([" ", "", "...", "!"] * 5, ["none", "none", "none", "insomnia"] * 5, 10)
-    found = measured(own, wrote, Letters())
+    found = measured(own, wrote, embed)
     assert (found["blanks"], found["wordless"], found["texts"], found["distinct"]) == (10, 20, 20, 4)
     share = own.test_labels.count("none") / len(own.test_labels)
     assert found["micro"] == found["micro_words"] == pytest.approx(share)
     assert found["length"] == 1.0  # no text of one word or none among the real ones
 
 
-def test_one_class_alone_that_has_words_is_the_answer(own):
+def test_one_class_alone_that_has_words_is_the_answer(own, embed):
     wrote = SyntheticTexts(["", "a sleepless night"] * 4, ["none", "insomnia"] * 4, 4)
     share = own.test_labels.count("insomnia") / len(own.test_labels)
-    assert measured(own, wrote, Letters())["micro"] == pytest.approx(share)
+    assert measured(own, wrote, embed)["micro"] == pytest.approx(share)
 
 
 def test_a_corpus_of_ones_own_runs_through_the_study(own):

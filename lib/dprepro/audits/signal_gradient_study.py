@@ -3,7 +3,7 @@
 An item of the saved result is one search on the packaged embedder, read on its way:
 
     "gradient, 32000, run 0"         words ranked by the gradient, which counts
-    "cached words, 12000, run 2"     words ranked by their own embeddings, one of each word, which are not counted
+    "cached words, 8000, run 1"      words ranked by their own embeddings, one of each word, which are not counted
     "multi-sweep, 32000, run 0"      the plain search, which divides its budget among its sweeps: read at its end only
 """
 
