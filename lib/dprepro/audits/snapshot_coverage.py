@@ -5,6 +5,9 @@ probability 1 - mass: the differing calls hide the canary as well as they can. A
 the epsilon of the exact true and false positive rates at its own threshold.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from dprepro.audits.snapshot import Audit, Snapshot, active_audit
@@ -43,15 +46,16 @@ def failures(
     calls: int,
     n_sample: int,
 ) -> dict[str, float]:
-    """Failures of a recipe and its mean bound: an item of a saved result.
+    """Failures of a recipe and its mean bound in a part of its audits: an item of a saved result.
 
     Parameters
     ----------
     key : str
-        Recipe, bound and mass: "valid, modal, 0.99" or "as_stated, empirical Bernstein, 1".
+        Recipe, bound, mass and number of the part: "valid, modal, 0.99, 0" or "as_stated, empirical Bernstein, 1, 3".
+        Parts differ in their audits only; `joined` adds them up.
     rng : numpy.random.Generator
     audits : int
-        Audits simulated in code mode, white box, alpha .05, each on a snapshot of its own.
+        Audits a part, simulated in code mode, white box, alpha .05, each on a snapshot of its own.
     epsilon : float
         Claimed, and kept.
     calls, n_sample : int
@@ -67,7 +71,7 @@ def failures(
     ValueError
         No audit, or what `active_audit` refuses.
     """
-    recipe, bound, share = key.split(", ")
+    recipe, bound, share, _ = key.split(", ")
     mass, mechanism = float(share), PrivateVoting(epsilon)
     bounds, truths = np.empty((2, int(positive_count("audits", audits))))
     for i in range(len(bounds)):
@@ -76,3 +80,28 @@ def failures(
         bounds[i], truths[i] = audit.epsilon, true_epsilon(audit, mechanism, mass)
     failed = int(np.sum(bounds > truths + 1e-9))
     return {"failures": failed, "audits": audits, "mean": bounds.mean(), "truth": truths.mean()}
+
+
+def joined(saved: Mapping[Any, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Add up the parts of each recipe, bound and mass.
+
+    Parameters
+    ----------
+    saved : mapping
+        Items of `failures` by their keys.
+
+    Returns
+    -------
+    dict
+        By recipe, bound and mass ("valid, modal, 1"), in the order of `saved`: "failures" and "audits" of all
+        parts, "mean" and "truth" over all audits.
+    """
+    whole: dict[str, dict[str, float]] = {}
+    for key, part in saved.items():
+        line = whole.setdefault(str(key).rpartition(", ")[0], dict.fromkeys(part, 0))
+        before, audits = line["audits"], line["audits"] + part["audits"]
+        line |= {
+            name: (before * line[name] + part["audits"] * part[name]) / audits for name in ("mean", "truth")
+        }
+        line |= {"failures": line["failures"] + part["failures"], "audits": audits}
+    return whole
