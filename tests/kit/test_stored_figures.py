@@ -1,7 +1,10 @@
 """Each stored figure is what its numbers draw, fits a page of a venue, and needs no colour to be read."""
 
+import functools
 import json
 import shutil
+from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib.image
 import numpy as np
@@ -10,14 +13,15 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from dprepro.base.paths import FIGURES
 from dprepro.kit import figures
 from dprepro.kit.plots import CYCLE, PLOTS, REFERENCES_DRAWN
 
 NAMES = sorted(str(path.relative_to(FIGURES).with_suffix("")) for path in FIGURES.rglob("*.json"))
-PAGES = {(None, "single"): None, ("icml2024", "single"): 3.25, ("neurips2024", "single"): 5.5}
-SLACK = 1.5  # pixels of 100 an inch
+VENUES = {"icml2024": 3.25, "neurips2024": 5.5}  # width of a column in inches
+SLACK = 0.015  # inches
 
 
 @pytest.fixture(scope="module")
@@ -25,34 +29,78 @@ def copies(tmp_path_factory):
     return shutil.copytree(FIGURES, tmp_path_factory.mktemp("copies") / "figures")
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """Figures that were to be saved, drawn instead, with the box of each text; the latest last."""
-    found = []
+class Page(NamedTuple):
+    """A drawn figure: its size in inches and each text with its box in inches."""
 
-    def draw(figure, *_, **__):
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-        hidden = {
-            label
-            for axes in figure.axes
-            for axis in (axes.xaxis, axes.yaxis)
-            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
-            for label in (tick.label1, tick.label2)
-            if not (
-                axes.axison
-                and min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
-            )
-        }
-        boxes = {
-            text.get_text(): text.get_window_extent(canvas.get_renderer())
-            for text in figure.findobj(Text)
-            if text.get_visible() and text.get_text().strip() and text not in hidden
-        }
-        found.append((figure, boxes))
+    width: float
+    height: float
+    texts: list[tuple[str, Bbox]]
 
-    monkeypatch.setattr(Figure, "savefig", draw)
-    return found
+
+class Stored(NamedTuple):
+    """A stored figure drawn again: its name, the picture, the series of each axes, and a page a venue."""
+
+    name: str
+    picture: Path
+    series: list[list[tuple[str, str, str]]]
+    pages: dict[str | None, Page]
+
+
+def page(canvas):
+    """Measure a figure whose ticks and labels are in place, at the resolution it was drawn with."""
+    figure, renderer = canvas.figure, canvas.get_renderer()
+    hidden = {
+        label
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+        for label in (tick.label1, tick.label2)
+        if not (
+            axes.axison and min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+        )
+    }
+    boxes = [
+        (text.get_text(), Bbox(text.get_window_extent(renderer).get_points() / figure.dpi))
+        for text in figure.findobj(Text)
+        if text.get_visible() and text.get_text().strip() and text not in hidden
+    ]
+    return Page(*figure.get_size_inches(), boxes)
+
+
+def looks(axes):
+    """Label, mark and line of each series."""
+    handles, labels = axes.get_legend_handles_labels()
+    lines = [getattr(handle, "lines", [handle])[0] for handle in handles]  # of an error bar: its line
+    return [
+        (label, line.get_marker(), line.get_linestyle()) for label, line in zip(labels, lines, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def stored(request, copies):
+    """One drawing of a figure serves all that is asked of it, and those for the venues are not painted."""
+    series, pages, paint = [], {}, FigureCanvasAgg.print_png
+
+    @functools.wraps(paint)  # Matplotlib looks at the signature
+    def print_png(canvas, *arguments, **options):
+        paint(canvas, *arguments, **options)
+        series.extend(map(looks, canvas.figure.axes))
+        pages[None] = page(canvas)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FigureCanvasAgg, "print_png", print_png)
+        picture = figures.redraw(request.param, copies, "png")
+
+        for venue in VENUES:
+
+            def lay_out(figure, *_, venue=venue, **__):
+                canvas = FigureCanvasAgg(figure)
+                figure.draw_without_rendering()
+                pages[venue] = page(canvas)
+
+            patch.setattr(Figure, "savefig", lay_out)
+            figures.redraw(request.param, copies, "png", venue)
+    return Stored(request.param, picture, series, pages)
 
 
 def difference(one, other):
@@ -63,9 +111,8 @@ def difference(one, other):
     return float(np.sqrt(np.mean((pictures[0] - pictures[1]) ** 2)))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_stored_picture_is_what_its_numbers_draw(name, copies):
-    assert difference(FIGURES / f"{name}.png", figures.redraw(name, copies, "png")) < 1e-3
+def test_the_stored_picture_is_what_its_numbers_draw(stored):
+    assert difference(FIGURES / f"{stored.name}.png", stored.picture) < 1e-3
 
 
 def test_a_moved_number_is_another_picture(copies, tmp_path):
@@ -77,32 +124,24 @@ def test_a_moved_number_is_another_picture(copies, tmp_path):
     assert difference(FIGURES / f"{name}.png", figures.redraw(name, folder, "png")) > 1e-3
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_page_holds_all_that_is_written(name, copies, drawn):
-    for (venue, column), inches in PAGES.items():
-        figures.redraw(name, copies, "png", venue, column)
-        figure, boxes = drawn.pop()
-        width, height = figure.get_size_inches() * figure.dpi
-        assert inches is None or width == pytest.approx(inches * figure.dpi)
+def test_a_page_holds_all_that_is_written(stored):
+    assert set(stored.pages) == {None, *VENUES}
+    for venue, drawn in stored.pages.items():
+        assert venue is None or drawn.width == pytest.approx(VENUES[venue])
         cut = [
             text
-            for text, box in boxes.items()
+            for text, box in drawn.texts
             if box.width > 0
-            and (min(box.x0, box.y0) < -SLACK or box.x1 > width + SLACK or box.y1 > height + SLACK)
+            and (
+                min(box.x0, box.y0) < -SLACK or box.x1 > drawn.width + SLACK or box.y1 > drawn.height + SLACK
+            )
         ]
-        assert cut == [], f"{name} at {venue}, {column}"
+        assert cut == [], f"{stored.name} at {venue}"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_two_series_differ_in_colour_alone(name, copies, monkeypatch):
-    made = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: made.append(figure))
-    figures.redraw(name, copies, "png")
-    for axis in made.pop().axes:
-        handles, labels = axis.get_legend_handles_labels()
-        lines = [getattr(handle, "lines", [handle])[0] for handle in handles]  # of an error bar: its line
-        looks = [(line.get_marker(), line.get_linestyle()) for line in lines]
-        assert len(set(looks)) == len(looks), f"{name}: {dict(zip(labels, looks, strict=True))}"
+def test_no_two_series_differ_in_colour_alone(stored):
+    for series in stored.series:
+        assert len({(mark, line) for _, mark, line in series}) == len(series), f"{stored.name}: {series}"
 
 
 def test_more_series_than_can_be_told_apart_are_refused():
