@@ -15,6 +15,7 @@ from dprepro.audits.snapshot_separation import (
     logistic_runs,
     predict,
     report,
+    report_curves,
 )
 from dprepro.base import results
 from dprepro.mechanisms.in_context.experts import ProductOfExperts
@@ -71,37 +72,51 @@ def test_all_scores_find_at_least_what_quantiles_find():
 
 
 def test_gaussian_report_is_that_of_white_box_runs():
-    found = report("gaussian, passive, 2000 quantiles", np.random.default_rng(7), **SMALL)
+    found = report("gaussian, passive, 2000 quantiles, 0", np.random.default_rng(7), **SMALL)
     runs = white_box_runs([0.5, 1.0, 2.0], 2_000, 30, np.random.default_rng(7), delta=DELTA, grid=2_000)
     np.testing.assert_allclose(found["mean"], runs.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found["sd"], runs.std(axis=0, ddof=1), rtol=1e-12)
     assert (found["repeats"], found["shift"]) == (30, [0.5, 1.0, 2.0])
 
 
+@pytest.mark.parametrize("line", ["logistic, passive, held-out half", "gaussian, passive, all scores"])
+def test_parts_joined_are_the_whole(line):
+    once, again = np.random.default_rng(3), np.random.default_rng(3)
+    whole = report(f"{line}, 0", once, **{**SMALL, "passive_repeats": 12})
+    parts = {
+        f"{line}, {part}": report(f"{line}, {part}", again, **{**SMALL, "passive_repeats": audits})
+        for part, audits in enumerate((5, 4, 3))
+    }
+    found = report_curves(parts)
+    assert list(found) == [line]
+    assert found[line].repeats == whole["repeats"] == 12
+    for name in ("shift", "mean", "sd"):
+        np.testing.assert_allclose(getattr(found[line], name), whole[name], rtol=1e-10)
+
+
 def test_saved_curves_between_their_knots():
     # Half-way between two knots the spline has to agree with a simulation of its own.
-    saved = results.load("snapaudit_separation")
+    curves = report_curves(results.load("snapaudit_separation"))
     for key, shift in (
         ("logistic, passive, 2000 quantiles", 7.2),
         ("logistic, passive, 2000 quantiles", 12.0),
         ("logistic, passive, held-out half", 4.5),
     ):
-        curve, (choice, grid) = ReportCurve.of(saved[key]), THRESHOLDS[key.split(", ")[2]]
+        curve, (choice, grid) = curves[key], THRESHOLDS[key.split(", ")[2]]
         runs = logistic_runs(
             shift, 2_000, 300, np.random.default_rng(8), delta=DELTA, choice=choice, grid=grid
         )
         assert abs(runs.mean() - curve(shift)) < 4 * np.hypot(runs.std() / 300**0.5, curve.error(shift)), key
-    gaussian = ReportCurve.of(saved["gaussian, passive, 2000 quantiles"])
+    gaussian = curves["gaussian, passive, 2000 quantiles"]
     runs = white_box_runs(1.4, 2_000, 300, np.random.default_rng(9), delta=DELTA, grid=2_000)
     assert abs(runs.mean() - gaussian(1.4)) < 4 * np.hypot(runs.std() / 300**0.5, gaussian.error(1.4))
-    active = ReportCurve.of(saved["gaussian, active, 2000 quantiles"])
+    active = curves["gaussian, active, 2000 quantiles"]
     runs = white_box_runs(1.4, 400_000, 8, np.random.default_rng(9), delta=DELTA, grid=2_000)
     assert abs(runs.mean() - active(1.4)) < 5 * active.spread(1.4) / 8**0.5
 
 
 def test_saved_curves_rise_and_stay_below_the_shift():
-    for key, item in results.load("snapaudit_separation").items():
-        curve = ReportCurve.of(item)
+    for key, curve in report_curves(results.load("snapaudit_separation")).items():
         assert np.all(np.diff(curve.mean) > 0), key
         if key.startswith("logistic, active"):
             # No audit of 400,000 trials has enough luck on average to exceed the shift.

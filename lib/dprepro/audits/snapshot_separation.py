@@ -16,7 +16,7 @@ predicts the others (`predict`), with the error of the calibration carried along
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,12 +104,13 @@ def report(
     Parameters
     ----------
     key : str
-        Noise, mode and choice of the threshold: "logistic, active, 2000 quantiles".
+        Noise, mode, choice of the threshold and number of the part: "logistic, active, 2000 quantiles, 0". Parts
+        differ in their audits only; `report_curves` joins them.
     rng : numpy.random.Generator
     logistic_shifts, gaussian_shifts : sequence of float
         Rising knots.
     active_repeats, passive_repeats : int
-        Audits simulated.
+        Audits simulated in a part.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def report(
     ValueError
         For a key that names no noise, mode or choice.
     """
-    noise, mode, choice = [*key.split(", "), "", ""][:3]
+    noise, mode, choice, *_ = [*key.split(", "), "", ""]
     trials = TRIALS[one_of("mode of the key", mode, tuple(TRIALS))]
     how, grid = THRESHOLDS[one_of("threshold of the key", choice, tuple(THRESHOLDS))]
     repeats = active_repeats if mode == "active" else passive_repeats
@@ -157,10 +158,14 @@ class ReportCurve:
     repeats: int
 
     @classmethod
-    def of(cls, saved: Mapping[str, list[float] | int]) -> "ReportCurve":
-        """Curve of an item that `report` returned."""
-        shift, mean, sd = (np.asarray(saved[name], dtype=np.float64) for name in ("shift", "mean", "sd"))
-        return cls(shift, mean, sd, int(np.asarray(saved["repeats"])))
+    def of(cls, *parts: Mapping[str, list[float] | int]) -> "ReportCurve":
+        """Curve of one or more items that `report` returned, with equal shifts and audits of their own."""
+        shift = np.asarray(parts[0]["shift"], dtype=np.float64)
+        means, sds = (np.array([part[name] for part in parts], dtype=np.float64) for name in ("mean", "sd"))
+        audits = np.array([part["repeats"] for part in parts], dtype=np.int64)
+        mean = audits @ means / audits.sum()
+        squares = (audits - 1) @ sds**2 + audits @ (means - mean) ** 2  # within and between the parts
+        return cls(shift, mean, np.sqrt(squares / (audits.sum() - 1)), int(audits.sum()))
 
     @cached_property
     def _spline(self) -> CubicSpline:
@@ -189,6 +194,14 @@ class ReportCurve:
 
     def _inside(self, shift: ArrayLike) -> Array:
         return in_interval("shift", shift, float(self.shift[0]), float(self.shift[-1]))
+
+
+def report_curves(saved: Mapping[Any, Mapping[str, list[float] | int]]) -> dict[str, ReportCurve]:
+    """Curves of all items of `report`, by noise, mode and choice: "logistic, active, 2000 quantiles"."""
+    parts: dict[str, list[Mapping[str, list[float] | int]]] = {}
+    for key, item in saved.items():
+        parts.setdefault(str(key).rpartition(", ")[0], []).append(item)
+    return {key: ReportCurve.of(*items) for key, items in parts.items()}
 
 
 class Separation(NamedTuple):
