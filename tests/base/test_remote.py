@@ -12,6 +12,7 @@ import pytest
 
 from dprepro.base import remote
 from dprepro.base.remote import Answer, Task, carried_out
+from dprepro.base.remote_code import identity
 
 TOYS = '''"""Tasks that leave a trace."""
 import os, sys, time
@@ -136,7 +137,7 @@ def test_a_worker_of_another_version_is_refused_by_name(cluster: Any, checkout: 
     wait_for(lambda: "Registered to" in cluster.log(name) or "Starting established" in cluster.log(name))
     answers = carried_out(cluster.address, notes(12), say=said.append)
     assert len(values(answers)) == 12
-    here, there = remote.identity()["dprepro"], said[0].split("dprepro ")[1].split(" there")[0]
+    here, there = identity()["dprepro"], said[0].split("dprepro ")[1].split(" there")[0]
     assert said == [
         f"worker {said[0].split()[1]} is refused: dprepro {there} there, {here} here",
     ]

@@ -1,14 +1,12 @@
 """The command line: each command reaches its room, errors become one line, Ctrl-C loses nothing."""
 
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from dprepro.base import paths
 from dprepro.base.paths import build_dir
-from dprepro.kit import batch, claims, cli, commands, ledger, refresh, site
+from dprepro.kit import batch, claims, cli, commands, ledger, refresh, site, suite
 
 
 @pytest.fixture
@@ -30,9 +28,8 @@ def calls(monkeypatch):
     monkeypatch.setattr(refresh, "stored_outputs", record("stored"))
     monkeypatch.setattr(refresh, "readme_headline", record("readme"))
     monkeypatch.setattr(site, "build", record("site", build_dir() / "site" / "index.html"))
+    monkeypatch.setattr(suite, "run", record("suite", 0))
     monkeypatch.setattr(commands.subprocess, "call", record("process", 0))
-    types = SimpleNamespace(returncode=0, communicate=lambda: ("no issues", None))
-    monkeypatch.setattr(commands.subprocess, "Popen", record("process", nullcontext(types)))
     return SimpleNamespace(found=found, summary=summary, names=lambda: [name for name, *_ in found])
 
 
@@ -82,32 +79,10 @@ def test_figures_go_into_the_repository(calls):
     assert calls.found[-1][1] == (FIGURES,)
 
 
-def test_test_runs_every_step_and_fails_if_one_does(calls, monkeypatch, capsys):
-    assert cli.main(["test"]) == 0
-    tools = [arguments[0][2] for _, arguments, _ in calls.found]
-    assert tools == ["mypy", "ruff", "ruff", "pytest", "pytest", "pytest"]
-    assert "== mypy\nno issues" in capsys.readouterr().out
-    # Spread over processes by notebook: cells split between two kernels would fail.
-    tests, notebooks = (calls.found[place][1][0][3:] for place in (-3, -2))
-    assert notebooks == ["notebooks", commands.SAVED, *commands.NBVAL, "-n", "4", "--dist", "loadscope"]
-    assert (paths.ROOT / commands.SAVED).exists()
-    assert [part for part in tests if "ignore" in part] == [
-        "--ignore=tests/benchmarks",
-        f"--ignore={commands.SAVED}",
-    ]
-    types = SimpleNamespace(returncode=1, communicate=lambda: ("lib/x.py:1: error", None))
-    monkeypatch.setattr(commands.subprocess, "Popen", lambda *_, **__: nullcontext(types))
-    monkeypatch.setattr(commands.subprocess, "call", lambda command, **_: int("format" in command))
-    assert cli.main(["test"]) == 1
-    printed = capsys.readouterr()
-    assert "FAILED: ruff format, mypy" in printed.err
-    assert "lib/x.py:1: error" in printed.out
-
-
-@pytest.mark.parametrize("command", ["lab", "bench"])
-def test_commands_that_start_a_process(calls, command):
+@pytest.mark.parametrize(("command", "what"), [("lab", "process"), ("bench", "process"), ("test", "suite")])
+def test_commands_that_start_processes(calls, command, what):
     assert cli.main([command]) == 0
-    assert calls.names() == ["process"]
+    assert calls.names() == [what]
 
 
 def test_ledger_commands(capsys):

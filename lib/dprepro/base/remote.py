@@ -14,13 +14,13 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 from distributed import Client, Future, wait
 from distributed.comm import CommClosedError
 
 from dprepro.base import paths
+from dprepro.base.remote_code import as_code, identity, on_worker
 from dprepro.base.store import sha256_bytes, sha256_file, sha256_json
 
 # A scheduler that cannot be reached is told in a sentence here, and by Dask with a traceback.
@@ -101,61 +101,11 @@ def carried_out(
                 client.close(timeout=5)
 
 
-def identity() -> dict[str, str]:
-    """Return what must be the same on the client and on a worker: code and locks of dprepro, installed versions."""
-    # All imports are inside: this function is also sent to workers, whatever dprepro they have.
-    from importlib import metadata
-
-    try:
-        from dprepro.base import paths
-        from dprepro.base.environment import package_versions
-        from dprepro.base.store import sha256_tree
-
-        code = sha256_tree([paths.ROOT / "lib" / "dprepro"])[:12]
-        locks = sha256_tree(paths.ROOT / name for name in ("requirements.lock", "models.lock"))[:12]
-        return {
-            "dprepro": f"{metadata.version('dprepro')}, code {code}",
-            "locks": locks,
-            **package_versions(),
-        }
-    except (ImportError, OSError) as error:
-        return {"dprepro": f"none that can be used ({error})"}
-
-
 def _needs() -> dict[str, Any]:
     files = sorted(path for path in paths.DATA.rglob("*") if path.is_file())
     data = {path.relative_to(paths.DATA).as_posix(): sha256_file(path) for path in files}
     wanted = identity()
     return {"identity": wanted, "data": data, "key": sha256_json([wanted, data])[:16]}
-
-
-def _on_worker(found_here: Callable[[], dict[str, str]], request: dict[str, Any]) -> dict[str, Any]:
-    """Refuse the request, or carry it out with the worker's own dprepro, which then is the client's."""
-    import os
-
-    from distributed import get_worker
-
-    place = os.path.join(get_worker().local_directory, f"dprepro-{request['key']}")
-    if not os.path.isdir(place):  # else a task was here, so this worker fits
-        wanted, found = request["identity"], found_here()
-        differs = [
-            f"{name} {found.get(name, 'none')} there, {wanted.get(name, 'none')} here"
-            for name in {**wanted, **found}
-            if found.get(name) != wanted.get(name) and ("locks" in found or name == "dprepro")
-        ]
-        if differs:
-            return {"refused": "; ".join(differs), "worker": get_worker().address}
-    from dprepro.base.remote_worker import carry_out
-
-    return carry_out(place, request)
-
-
-def _as_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy that is pickled as code, not by name: scheduler and workers may have another dprepro, or none."""
-    names = {"__builtins__": __builtins__, "__name__": "__main__"}
-    copy = FunctionType(function.__code__, names, function.__name__)
-    copy.__module__ = "__main__"
-    return copy
 
 
 @dataclass
@@ -214,7 +164,7 @@ class _Dispatch:
             shipped[name] = content
         request = {**self.needs, "shipped": shipped, "function": task.function, "arguments": task.arguments}
         only = {"workers": fit, "allow_other_workers": True} if self.refused and fit else {}
-        return client.submit(_as_code(_on_worker), _as_code(identity), request, pure=False, **only)
+        return client.submit(as_code(on_worker), as_code(identity), request, pure=False, **only)
 
     def _answer(self, task: Task, future: Future) -> Answer | None:
         """Return the answer, or None for a task that has to go out again."""

@@ -8,19 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 from dprepro.base.paths import NOTEBOOKS, ROOT, build_dir
-
-NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "-p", "no:cacheprovider")
-# Two more than the two cores that are counted on: a test that waits for a kernel or a child leaves its core idle.
-SPREAD = ("-n", "4", "--dist", "loadscope")
-# At full size, and therefore without coverage, which costs them up to a third; each also has tests of its code.
-SAVED = "tests/test_saved_results.py"
-# Benchmarks are `dprepro bench`: a ratio measured beside other work, or under coverage, is another one.
-LIBRARY = ("--ignore=tests/benchmarks", f"--ignore={SAVED}", "--cov", "--cov-fail-under=90")
-# glibc hands freed memory back at once, and asking for it again takes up to a quarter of an item's time.
-KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 
 
 def setup(options: argparse.Namespace) -> int:
@@ -256,47 +245,15 @@ def site(options: argparse.Namespace) -> None:
 
 def bench(options: argparse.Namespace) -> int:
     """Measure the stated targets (ratios, in one run)."""
-    return _python(
-        "-m", "pytest", "tests/benchmarks", "-m", "benchmark", "-q", "-s", "-p", "no:cacheprovider"
-    )
+    command = ("-m", "pytest", "tests/benchmarks", "-m", "benchmark", "-q", "-s", "-p", "no:cacheprovider")
+    return subprocess.call([sys.executable, *command], cwd=ROOT)
 
 
 def test(options: argparse.Namespace) -> int:
     """Linters, type checker, test suite, and the notebooks against their stored outputs."""
-    # One thread a process, as in the batch: the processes share the cores. Coverage is measured on the library's
-    # own tests only: nbval stalls under it. Saved results fill the gaps that long notebooks leave at the end.
-    from dprepro.base.cluster import ONE_THREAD
+    from dprepro.kit import suite
 
-    steps = {
-        "ruff check": ("-m", "ruff", "check", "."),
-        "ruff format": ("-m", "ruff", "format", "--check", "."),
-        "tests": ("-m", "pytest", "tests", *LIBRARY, *SPREAD),
-        "notebooks and saved results": ("-m", "pytest", "notebooks", SAVED, *NBVAL, *SPREAD),
-        "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
-    }
-    shutil.rmtree(build_dir() / "nbval", ignore_errors=True)
-    failed = []
-    # mypy runs beside the others, since it is one process and takes most of a minute where it has no cache.
-    mypy = [sys.executable, "-m", "mypy"]
-    with subprocess.Popen(
-        mypy, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as types:
-        for name, command in steps.items():
-            print(f"\n== {name}", flush=True)
-            start = time.perf_counter()
-            if _python(*command, **ONE_THREAD, **KEEP_MEMORY) != 0:
-                failed.append(name)
-            print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
-        print(f"\n== mypy\n{types.communicate()[0]}", flush=True)
-    if types.returncode != 0:
-        failed.append("mypy")
-    if failed:
-        print(f"\nFAILED: {', '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def _python(*arguments: str, **environment: str) -> int:
-    return subprocess.call([sys.executable, *arguments], cwd=ROOT, env={**os.environ, **environment})
+    return suite.run()
 
 
 def clean(options: argparse.Namespace) -> None:
