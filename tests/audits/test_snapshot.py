@@ -245,12 +245,23 @@ def test_a_mechanism_of_ones_own_needs_release_alone():
 # --- coverage ------------------------------------------------------------------------------------------------
 
 
-def true_epsilon(audit, mechanism, mass):
-    """Epsilon of the exact rates at the audit's own threshold, clean outputs random as in random_snapshot."""
-    rates = mechanism.success(np.stack([V_IN, V_OUT]), V_IN, V_OUT, audit.view, audit.rates.threshold)[:, 0]
+def failures(audits, mechanism, mass):
+    """How many bounds exceed the epsilon of the exact rates at their own threshold (see random_snapshot)."""
+    thresholds = np.array([audit.rates.threshold for audit in audits])
+    rates = mechanism.success(np.stack([V_IN, V_OUT]), V_IN, V_OUT, audits[0].view, thresholds)
     tpr = mass * rates[0] + (1 - mass) * rates[1]
     fpr = mass * rates[1] + (1 - mass) * rates[0]
-    return float(epsilon_gdp(tpr, fpr, DELTA))
+    bounds = np.array([audit.epsilon for audit in audits])
+    return np.sum(bounds > epsilon_gdp(tpr, fpr, DELTA) + 1e-9)
+
+
+def content(snapshot, bound):
+    """What an audit in design mode depends on: for the modal bound, calls after those that name count as a set."""
+    parts = []
+    for rows in (snapshot.with_canary, snapshot.without_canary):
+        naming, tested = rows[: len(rows) // 100], rows[len(rows) // 100 :]
+        parts += [naming, tested[np.lexsort(tested.T)] if bound == "modal" else tested]
+    return b"".join(part.tobytes() for part in parts)
 
 
 @pytest.mark.parametrize("mass", [0.9, 0.99, 0.999, 1.0])
@@ -267,25 +278,42 @@ def test_valid_bounds_hold_at_their_confidence(mode, bound, audits, mass):
     # Few calls and few releases: validity does not rest on sample size, and failures would show here first.
     mechanism, calls, releases = PrivateVoting(8.0), 200, 1000
     rng = np.random.default_rng([20, audits, int(1000 * mass)])
-    failures = 0
+    made, known = [], {}
     for _ in range(audits):
         snapshot = random_snapshot(mass, calls, rng)
-        audit = active_audit(snapshot, mechanism, mode=mode, bound=bound, n_sample=releases, rng=rng)
-        # The threshold's sign convention: references named wrongly swap nothing in `true_epsilon`.
-        failures += audit.epsilon > true_epsilon(audit, mechanism, mass) + 1e-9
-    assert failures <= binom.ppf(0.999, audits, 0.05)
+        key = content(snapshot, bound) if mode == "design" else len(made)
+        if key not in known:
+            known[key] = active_audit(snapshot, mechanism, mode=mode, bound=bound, n_sample=releases, rng=rng)
+        made.append(known[key])
+    # The threshold's sign convention: references named wrongly swap nothing in `failures`.
+    assert failures(made, mechanism, mass) <= binom.ppf(0.999, audits, 0.05)
+
+
+@pytest.mark.parametrize("bound", ["modal", "betting"])
+def test_equal_contents_have_one_audit_in_design_mode(bound):
+    # So the test above may make one audit for all of them.
+    rng = np.random.default_rng(9)
+    for mass in (0.9, 0.99):
+        snapshots = [random_snapshot(mass, 200, rng) for _ in range(10)]
+        for snapshot in snapshots:
+            sides = [snapshot.with_canary, snapshot.without_canary]
+            if bound == "modal":
+                sides = [np.concatenate([rows[:2], rng.permutation(rows[2:])]) for rows in sides]
+            other = Snapshot(*sides)
+            assert content(other, bound) == content(snapshot, bound)
+            first = active_audit(
+                snapshot, PrivateVoting(8.0), mode="design", bound=bound, n_sample=1000, rng=rng
+            )
+            assert first == active_audit(other, PrivateVoting(8.0), mode="design", bound=bound, n_sample=1000)
+        assert len({content(snapshot, bound) for snapshot in snapshots}) > 1
 
 
 def test_the_same_trials_recipe_fails_more_often_than_it_says():
     # The other side of the coverage test: with the threshold chosen on the tested trials, 5 % is exceeded.
     mechanism, audits = PrivateVoting(8.0), 1000
     rng = np.random.default_rng(7)
-    failures = sum(
-        (audit := passive_audit(constant(500), mechanism, recipe="inferred", rng=rng)).epsilon
-        > true_epsilon(audit, mechanism, 1.0)
-        for _ in range(audits)
-    )
-    assert failures > binom.ppf(0.999, audits, 0.05)
+    made = [passive_audit(constant(500), mechanism, recipe="inferred", rng=rng) for _ in range(audits)]
+    assert failures(made, mechanism, 1.0) > binom.ppf(0.999, audits, 0.05)
 
 
 # --- bad input -----------------------------------------------------------------------------------------------
