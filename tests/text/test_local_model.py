@@ -1,5 +1,6 @@
 """The local model: greedy and repeatable, whatever the batch; labels by the chain rule; any model in a folder."""
 
+import functools
 import sys
 
 import numpy as np
@@ -49,7 +50,17 @@ def table(packaged):
     return weighed(packaged)
 
 
-def test_the_conversion_has_the_logits_of_the_gguf_file(packaged):
+@pytest.fixture(scope="module")
+def gguf():
+    """The module of that name, which reads the file once: transformers would do so for each of its questions."""
+    module = pytest.importorskip("gguf")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("GGUFReader", "get_tensor_name_map"):
+            patch.setattr(module, name, functools.cache(getattr(module, name)))
+        yield module
+
+
+def test_the_conversion_has_the_logits_of_the_gguf_file(packaged, gguf):
     path = weights("smollm2-135m-instruct")
     read = transformers.AutoModelForCausalLM.from_pretrained(
         path.parent, gguf_file=path.name, dtype=torch.float32
@@ -60,11 +71,10 @@ def test_the_conversion_has_the_logits_of_the_gguf_file(packaged):
             assert torch.equal(read(**tokens).logits, packaged.model(**tokens).logits)
 
 
-def test_the_tokens_of_the_gguf_file(packaged):
+def test_the_tokens_of_the_gguf_file(packaged, gguf):
     """Its own list of tokens, read without transformers."""
-    from gguf import GGUFReader
-
-    field = GGUFReader(weights("smollm2-135m-instruct")).fields["tokenizer.ggml.tokens"]
+    path = str(weights("smollm2-135m-instruct"))  # as transformers names it
+    field = gguf.GGUFReader(path).fields["tokenizer.ggml.tokens"]
     names = packaged.tokenizer.convert_ids_to_tokens(list(range(len(field.data))))
     assert len(names) == packaged.model.config.vocab_size == 49_152
     for token in range(0, 49_152, 97):
