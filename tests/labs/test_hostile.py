@@ -44,6 +44,8 @@ NOTEBOOKS = {
     ],
 }  # fmt: skip
 
+ENDLESS = ("loop", "stubborn", "scribble")
+
 
 def spying(*paths):
     """Cells that raise an error which names whatever they find."""
@@ -80,16 +82,16 @@ def graded(new_course_of_module):
     )
     notebooks = {**NOTEBOOKS, "spy": spying(*secrets), "honest": [RIGHT]}
     limits = Limits(wall=120, cpu=90, memory=600, processes=24)
-    # Cells without end get a short time, honest ones a long one.
-    for student in ("loop", "stubborn"):
+    # Cells without end get a short time, and so does a kernel that is not answered any more; honest ones a long one.
+    for student in ENDLESS:
         hand_in(course, student, notebooks.pop(student))
     endless = course.grade(limits=limits, cell_seconds=4.0, jobs=2)
     for student, cells in notebooks.items():
         hand_in(course, student, cells)
-    for student in ("loop", "stubborn"):
+    for student in ENDLESS:
         shutil.rmtree(course.submissions / student)
     rest = course.grade(limits=limits, cell_seconds=60.0, jobs=2)
-    return course, {**rest, **{student: endless[student] for student in ("loop", "stubborn")}}
+    return course, {**rest, **{student: endless[student] for student in ENDLESS}}
 
 
 def hand_in(course, student, cells):
