@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dprepro.audits import cape_losses, cape_study
+from dprepro.audits import cape_context, cape_losses, cape_study
 from dprepro.audits.prompt_snippets import snippets
 from dprepro.mechanisms.prompt.cape import Cape
 from dprepro.mechanisms.prompt.exact_loss import worst_case_loss
@@ -31,7 +31,7 @@ class Words:
 @pytest.fixture(autouse=True)
 def model(monkeypatch):
     found = Words()
-    for module in (cape_study, cape_losses):
+    for module in (cape_study, cape_losses, cape_context):
         monkeypatch.setattr(module, "context_named", lambda name: found)
     return found
 
@@ -77,7 +77,9 @@ def test_ablation_has_every_variant(model):
 
 def test_losses_of_a_place(model):
     given = {"sentences": 12, "place_seed": 3, "epsilons": [1.0, 6.0]}
-    found = cape_losses.losses("N_b = 10, 1", np.random.default_rng(0), **given)
+    keys = [f"N_b = 10, 1, {i}" for i in range(cape_losses.BLOCKS)]
+    items = {key: cape_losses.losses(key, np.random.default_rng(0), **given) for key in keys}
+    found = cape_losses.joined(items)["N_b = 10, 1"]
     (text,) = [
         t
         for t in snippets("test", 12).texts
@@ -93,14 +95,14 @@ def test_losses_of_a_place(model):
     assert any(np.allclose(found["exact"], losses) for losses in wanted)
     assert (np.array(found["exact"]) <= found["corrected"]).all()
     assert found["fewest"] <= found["most"] <= 10
-    alone = cape_losses.losses("logit only, 1", np.random.default_rng(0), **given)
+    alone = cape_losses.losses("logit only, 1, 0", np.random.default_rng(0), **given)
     np.testing.assert_allclose(
         alone["exact"], 0, atol=1e-12
     )  # without distance the token has no part in its output
 
 
 def test_context_leak_by_hand(model):
-    found = cape_losses.context_leak(1, np.random.default_rng(5), sentences=3, epsilons=[6.0])
+    found = cape_context.context_leak(1, np.random.default_rng(5), sentences=3, epsilons=[6.0])
     rng, texts = np.random.default_rng(5), snippets("test", 6).texts[3:]
     mechanism = Cape(model.vocabulary, "both", model)
     for i, text in enumerate(texts):

@@ -1,35 +1,126 @@
-"""Exact privacy losses of Cape on film snippets, and what its per-token account leaves out (arXiv 2505.05922).
+"""Exact losses of Cape at places of film snippets, a part of the pairs at a time (arXiv 2505.05922).
 
-`losses` is the largest log-ratio over all pairs of the vocabulary for one place of a text. `context_leak` looks at a
-whole text: each token's distribution depends on its neighbours, which are private as well, so that a change of one
-word shows in the outputs of the others.
+The loss of one token is the largest log-ratio over all pairs of the vocabulary (`exact_loss.bucketed_losses`), half a
+minute's work at 29,523 words. Here the words that may stand at the place are dealt to 13 blocks, and an item looks at
+four of them. Blocks i, i + 1, i + 3 and i + 9 (mod 13) for i = 0 ... 12 are the lines of the projective plane of
+order 3 (0, 1, 3, 9 is a perfect difference set: Singer 1938): any two blocks are together in exactly one of them, so
+every pair of words is in some item, and `joined` gives what one pass over all words would.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dprepro.audits.cape_study import ABLATION, context_named, cut_snippets, places_of
-from dprepro.audits.prompt_snippets import snippets
 from dprepro.base.check import one_of
-from dprepro.mechanisms.prompt.cape import Bucketing, Cape, by_token
-from dprepro.mechanisms.prompt.context import MaskedContext
-from dprepro.mechanisms.prompt.exact_loss import bucketed_losses
-from dprepro.mechanisms.prompt.perturbation import Array
-from dprepro.mechanisms.prompt.vocabulary import Tokens
+from dprepro.mechanisms.prompt.cape import Cape
+from dprepro.mechanisms.prompt.perturbation import BLOCK, Array
+from dprepro.mechanisms.prompt.vocabulary import IntArray
+
+BLOCKS = 13
+LINE = (0, 1, 3, 9)  # every difference but 0 occurs once, mod 13
+
+
+class Losses(NamedTuple):
+    """Losses of Cape over all pairs of some inputs, and the buckets of these.
+
+    Attributes
+    ----------
+    exact : array, shape (m,)
+        Largest log-ratio in nats, for each epsilon.
+    output, likely, unlikely : int
+        Rows of the output and of the two inputs that give the last one.
+    fewest, most : int
+        Buckets that are not empty.
+    smallest, largest : int
+        Words in a bucket that is not empty.
+    ratio : float
+        Largest over smallest size within one input, the largest over inputs.
+    """
+
+    exact: Array
+    output: int
+    likely: int
+    unlikely: int
+    fewest: int
+    most: int
+    smallest: int
+    largest: int
+    ratio: float
+
+
+def inputs_of(item: int, size: int) -> IntArray:
+    """Return the rows of a vocabulary that an item looks at: those of four blocks, a row's block being row mod 13."""
+    return np.flatnonzero(np.isin((np.arange(size) - item) % BLOCKS, LINE))
+
+
+def losses_among(
+    mechanism: Cape, epsilons: Sequence[float], context: ArrayLike | None, inputs: IntArray
+) -> Losses:
+    """Exact losses of Cape at one place over all pairs of some inputs.
+
+    Parameters
+    ----------
+    mechanism : Cape
+    epsilons : sequence of float
+    context : array, shape (V,), or None
+        Logits at the place; None only if they have no weight.
+    inputs : int array, shape (n,)
+        Rows of the words that may stand there.
+    """
+    size, line = len(mechanism.vocabulary), None if context is None else np.asarray(context)[None]
+    high, low = np.full((size, len(epsilons)), -np.inf), np.full((size, len(epsilons)), np.inf)
+    ends = np.zeros((2, size), np.int64)  # the inputs where the last epsilon's high and low are
+    least, largest, filled, values = [], [], [], np.empty_like(high)
+    width = max(1, BLOCK // size)
+    for start in range(0, len(inputs), width):
+        rows = inputs[start : start + width]
+        found = mechanism.bucketing(rows, line)
+        tokens = np.stack([mechanism.log_token(found, epsilon) for epsilon in epsilons], axis=2)
+        before = high[:, -1].copy(), low[:, -1].copy()
+        # Input by input the running extremes stay in the cache; a whole block of them would not.
+        for of_bucket, bucket in zip(tokens, found.bucket, strict=True):
+            np.take(of_bucket, bucket, axis=0, out=values, mode="clip")  # "clip" writes without a copy
+            np.maximum(high, values, out=high)
+            np.minimum(low, values, out=low)
+        for end, moved, best in zip(
+            ends, (high[:, -1] > before[0], low[:, -1] < before[1]), (high, low), strict=True
+        ):
+            columns = np.flatnonzero(moved)
+            last = tokens[np.arange(len(rows))[:, None], found.bucket[:, columns], -1]
+            end[columns] = rows[np.argmax(last == best[columns, -1], axis=0)]
+        least.append(np.where(found.sizes > 0, found.sizes, size).min(axis=1))
+        largest.append(found.sizes.max(axis=1))
+        filled.append((found.sizes > 0).sum(axis=1))
+    exact, output = (high - low).max(axis=0), int((high - low)[:, -1].argmax())
+    fewest, most = np.concatenate(filled), np.concatenate(largest)
+    smallest = np.concatenate(least)
+    return Losses(
+        exact,
+        output,
+        int(ends[0, output]),
+        int(ends[1, output]),
+        int(fewest.min()),
+        int(fewest.max()),
+        int(smallest.min()),
+        int(most.max()),
+        float((most / smallest).max()),
+    )
 
 
 def losses(
     key: str, rng: np.random.Generator, *, sentences: int, place_seed: int, epsilons: Sequence[float]
 ) -> dict[str, Any]:
-    """Return one item: exact losses of Cape at one place of a snippet, over all pairs of the vocabulary.
+    """Return one item: losses of Cape at one place of a snippet, over the pairs of four of 13 blocks of words.
 
     Parameters
     ----------
     key : str
-        "Cape, 0": a variant of `ABLATION` and the number of the place, a sensitive token drawn by `place_seed`.
+        "Cape, 0, 12": a variant of `ABLATION`, the number of the place, a sensitive token drawn by `place_seed`, and
+        which four blocks.
     rng : Generator
         Not used: nothing is sampled.
     sentences : int
@@ -40,15 +131,14 @@ def losses(
     Returns
     -------
     dict
-        word, the token at the place, and text; lists over epsilons: exact, own, stated, corrected (see
-        `exact_loss.BucketedLoss`); output, likely, unlikely: where the last exact loss is reached; fewest, most.
+        word, the token at the place, and text; epsilons; the parts of `Losses`, with words in place of rows.
 
     Raises
     ------
     ValueError
         A key that names no variant.
     """
-    name, number = key.split(", ")
+    name, number, blocks = key.split(", ")
     model = context_named("masked")
     cuts = cut_snippets(model, "both", sentences, 1, 0)
     texts, positions = next(places_of(cuts, len(cuts) * 100))
@@ -56,78 +146,56 @@ def losses(
     cut, position = cuts[texts[order[0]]], int(positions[order[0]])
     mechanism = Cape(model.vocabulary, "both", model, **ABLATION[one_of("variant", name, tuple(ABLATION))])
     context = model.logits(cuts, texts[order], positions[order])[0]
-    found = bucketed_losses(mechanism, epsilons, context)
-    last, words = found[-1], model.vocabulary.words
-    ends = {part: words[getattr(last.exact, part)] for part in ("output", "likely", "unlikely")}
+    words = model.vocabulary.words
+    found = losses_among(mechanism, epsilons, context, inputs_of(int(blocks), len(words)))
     return {
         "word": cut.tokens[position],
         "text": model.vocabulary.join(cut.tokens),
-        "exact": [loss.exact.value for loss in found],
-        **{part: [getattr(loss, part) for loss in found] for part in ("own", "stated", "corrected")},
-        **ends,
-        "fewest": last.fewest,
-        "most": last.most,
+        "epsilons": list(epsilons),
+        **found._asdict(),
+        **{part: words[getattr(found, part)] for part in ("output", "likely", "unlikely")},
     }
 
 
-def context_leak(
-    key: int, rng: np.random.Generator, *, sentences: int, epsilons: Sequence[float]
-) -> dict[str, Any]:
-    """Return one item: how far the other tokens of a text move when one of its words is another.
-
-    A word of each snippet is replaced by one drawn uniformly. The others stay, but their contexts do not, so their
-    outputs tell the two texts apart too.
+def joined(items: Mapping[Any, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Put the items of each variant and place together: exact losses over all pairs, beside the bounds.
 
     Parameters
     ----------
-    key : int
-        Which group of `sentences` test snippets.
-    rng : Generator
-    sentences : int
-    epsilons : sequence of float
+    items : mapping
+        The saved result, by the keys of `losses`.
 
     Returns
     -------
     dict
-        For each epsilon "<epsilon>, own" and "<epsilon>, others": for each snippet the loss of the output at the
-        word's own place, and that of the outputs at all other places together, for this pair of texts; places:
-        sensitive tokens of each snippet.
+        By "Cape, 0": word and text; lists over epsilons: exact, own, stated, corrected (see
+        `exact_loss.BucketedLoss`); output, likely, unlikely: where the last exact loss is reached; fewest, most:
+        buckets that are not empty, over all inputs.
+
+    Raises
+    ------
+    ValueError
+        A variant and place without all of its items.
     """
-    model = context_named("masked")
-    keep = "both"
-    mechanism = Cape(model.vocabulary, keep, model)
-    texts = snippets("test", (key + 1) * sentences).texts[key * sentences :]
-    found: dict[str, Any] = {f"{epsilon:g}, {part}": [] for epsilon in epsilons for part in ("own", "others")}
-    found["places"] = []
-    for text in texts:
-        cut = model.vocabulary.cut(text, keep)
-        if len(cut.sensitive) < 2:
-            continue
-        changed = int(rng.choice(cut.sensitive))
-        other = _with(cut, changed, int(rng.integers(len(model.vocabulary))), model)
-        zero = np.zeros(len(cut.sensitive), np.int64)
-        sides = [
-            mechanism.bucketing(side.rows[side.sensitive], model.logits([side], zero, side.sensitive))
-            for side in (cut, other)
-        ]
-        found["places"].append(len(cut.sensitive))
-        own = cut.sensitive == changed
-        for epsilon in epsilons:
-            # Outputs are independent given the text, so losses of places add up, in one direction or the other.
-            gaps = _largest_gaps(mechanism, sides[0], sides[1], epsilon)
-            found[f"{epsilon:g}, own"].append(float(gaps[:, own].max()))
-            found[f"{epsilon:g}, others"].append(float(gaps[:, ~own].sum(axis=1).max()))
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for key, item in items.items():
+        groups[key.rpartition(", ")[0]].append(item)
+    found = {}
+    for key, parts in groups.items():
+        if {f"{key}, {i}" for i in range(BLOCKS)} - set(items):
+            raise ValueError(f"items must have 0 to {BLOCKS - 1} of {key!r}, got {len(parts)}")
+        worst = max(parts, key=lambda part: part["exact"][-1])
+        fewest, smallest = (min(part[name] for part in parts) for name in ("fewest", "smallest"))
+        most, largest, ratio = (max(part[name] for part in parts) for name in ("most", "largest", "ratio"))
+        epsilons = np.array(worst["epsilons"])
+        stated = epsilons + np.log(largest / smallest)
+        found[key] = {
+            **{name: worst[name] for name in ("word", "text", "output", "likely", "unlikely")},
+            "exact": np.max([part["exact"] for part in parts], axis=0).tolist(),
+            "own": (epsilons + np.log(ratio)).tolist(),
+            "stated": stated.tolist(),
+            "corrected": (stated + np.log(most / fewest)).tolist(),
+            "fewest": fewest,
+            "most": most,
+        }
     return found
-
-
-def _largest_gaps(mechanism: Cape, a: Bucketing, b: Bucketing, epsilon: float) -> Array:
-    """Return the loss at each place from a to b, and from b to a: shape (2, places)."""
-    tables = [by_token(mechanism.log_token(side, epsilon), side) for side in (a, b)]
-    gap = tables[0] - tables[1]
-    return np.stack([gap.max(axis=1), -gap.min(axis=1)])
-
-
-def _with(cut: Tokens, position: int, row: int, model: MaskedContext) -> Tokens:
-    tokens, rows = list(cut.tokens), cut.rows.copy()
-    tokens[position], rows[position] = model.vocabulary.words[row], row
-    return replace(cut, tokens=tuple(tokens), rows=rows)
