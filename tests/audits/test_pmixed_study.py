@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dprepro.audits.pmixed_study import report, review_task
+from dprepro.audits.pmixed_study import joined, report, review_task
 from dprepro.text.corpora import corpus
 from dprepro.text.public_text import PUBLIC
 
@@ -19,7 +19,7 @@ def perplexity(item, way):
 
 @pytest.fixture(scope="module")
 def plain():
-    return report("without privacy", np.random.default_rng(0), **SETTING)
+    return report("without privacy, 0", np.random.default_rng(0), **SETTING)
 
 
 def test_public_numbers_are_those_of_the_model(plain):
@@ -41,7 +41,7 @@ def test_sides():
 
 @pytest.mark.parametrize("kind", ["expert", "record", "published"])
 def test_privacy_costs_and_public_text_costs_more(kind, plain):
-    item = report(f"{kind}, 8", np.random.default_rng(1), **SETTING)
+    item = report(f"{kind}, 8, 0", np.random.default_rng(1), **SETTING)
     assert item["tokens"] == plain["tokens"]
     assert perplexity(plain, "ensemble") < perplexity(item, "drawn") < perplexity(plain, "public")
     if kind == "published":
@@ -51,17 +51,31 @@ def test_privacy_costs_and_public_text_costs_more(kind, plain):
 
 
 def test_more_epsilon_helps_and_a_seed_repeats():
-    ways = [report(f"expert, {e}", np.random.default_rng(1), **SETTING) for e in (2, 10, 10)]
+    ways = [report(f"expert, {e}, 0", np.random.default_rng(1), **SETTING) for e in (2, 10, 10)]
     assert perplexity(ways[0], "law") > perplexity(ways[1], "law")
     assert [way["order"] for way in ways] == [9, 3, 3]
     assert ways[1] == ways[2]
 
 
+@pytest.mark.parametrize("setting", ["without privacy", "expert, 8"])
+def test_parts_joined_are_the_whole(setting):
+    once, again = np.random.default_rng(3), np.random.default_rng(3)
+    whole = report(f"{setting}, 0", once, **SETTING)
+    parts = {f"{setting}, {k}": report(f"{setting}, {k}", again, **{**SETTING, "texts": 1}) for k in (0, 1)}
+    assert parts[f"{setting}, 0"]["tokens"] != parts[f"{setting}, 1"]["tokens"]
+    assert joined(parts) == {setting: whole}
+
+
 def test_bad_input():
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="key must be one of 'expert', 'record', 'published', got 'film'"):
-        report("film, 8", rng, **SETTING)
+        report("film, 8, 0", rng, **SETTING)
     with pytest.raises(ValueError, match="at least 100 tokens each"):
-        report("expert, 8", rng, **{**SETTING, "n_experts": 5000})
+        report("expert, 8, 0", rng, **{**SETTING, "n_experts": 5000})
     with pytest.raises(ValueError, match="texts must be at most"):
-        report("expert, 8", rng, **{**SETTING, "texts": 10**6})
+        report("expert, 8, 0", rng, **{**SETTING, "texts": 10**6})
+    there = len(corpus("movies").without_copies().split("test"))
+    with pytest.raises(ValueError, match=f"texts must be at most 0 for part {there}, got 2"):
+        report(f"expert, 8, {there}", rng, **SETTING)
+    with pytest.raises(ValueError, match="parts in order, got part 1 of 'expert, 8' for 0"):
+        joined({"expert, 8, 1": {"tokens": [3]}})
