@@ -6,13 +6,30 @@ from functools import cache
 
 import pytest
 
+from dprepro.audits import audit_card_accounts
+from dprepro.audits import practice_claim as module
 from dprepro.audits.audit_card import check
 from dprepro.audits.audit_card_claim import parse_claim
 from dprepro.audits.practice_claim import account_of, practice_claim
+from dprepro.mechanisms.accounting import dp_sgd_epsilon
 from dprepro.stats.one_run import epsilon_one_run
 
 SEEDS = (1, 3, 4, 9, 15)  # every fault, and each fault's absence
 ACCOUNTS = ("rdp", "pld", "one-epoch", "gdp-clt")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def accounted_once():
+    """The claim and the card that judges it ask for the same accounts, of a second each."""
+    known = cache(dp_sgd_epsilon)
+
+    def once(sigma, rate, steps, delta, accountant="pld"):
+        return known(sigma, rate, steps, delta, accountant)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for asker in (module, audit_card_accounts):
+            patch.setattr(asker, "dp_sgd_epsilon", once)
+        yield
 
 
 def tables(seed):
