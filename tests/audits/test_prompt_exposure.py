@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dprepro.audits import prompt_exposure, prompt_snippets
-from dprepro.audits.prompt_attacks import neighbour_reach
+from dprepro.audits.prompt_attacks import nearest_success, neighbour_reach
 from dprepro.audits.prompt_exposure import bayes, kept_words, loss, nearest, token_prior
+from dprepro.audits.prompt_report import kept_by_label, nearest_by_mechanism
 from dprepro.audits.prompt_snippets import Snippets
 from dprepro.mechanisms.prompt.vocabulary import Vocabulary
 
@@ -49,18 +50,36 @@ def test_the_prior_is_that_of_sensitive_train_tokens():
 
 
 @pytest.mark.parametrize("name", prompt_snippets.MECHANISMS)
-def test_nearest_adds_up_the_tokens_of_a_snippet(name):
-    found = nearest(name, RNG, sentences=3, ks=[1, 60], epsilons=[2.5])
-    assert found["sensitive"] == [2, 1, 0]
-    assert found["kept"] == [2, 1, 1]
-    # Among all sixty words the original always is; the one nearest word is the output.
-    np.testing.assert_allclose(found["2.5, 60"], [2, 1, 0], atol=2e-6)
+def test_nearest_adds_up_outputs_and_the_tokens_of_a_snippet(name):
+    keys = [f"{name}, {epsilons}, {part}" for epsilons in ("2.5", "1 4") for part in range(7)]
+    items = {key: nearest(key, RNG, sentences=3, ks=[1, 4, 8], parts=7) for key in keys}
+    (found,) = nearest_by_mechanism(items).values()
+    assert found["sensitive"].tolist() == [2, 1, 0]
+    assert found["kept"].tolist() == [2, 1, 1]
     mechanism = prompt_snippets.pieces_mechanism(name)
     contexts = Model().logits([], np.array([0, 0, 1]), None) if name == "Cape" else None
-    table = np.exp(mechanism.log_channel([5, 1, 2], 2.5, contexts))
-    stays = table[np.arange(3), [5, 1, 2]]
-    np.testing.assert_allclose(found["2.5, 1"], [stays[:2].sum(), stays[2], 0], atol=2e-6)
-    assert neighbour_reach(Model.vocabulary, (1,)).max() == 0
+    reach = neighbour_reach(Model.vocabulary, (1, 4, 8))
+    for epsilon in (1, 2.5, 4):
+        whole = nearest_success(mechanism, [5, 1, 2], epsilon, reach, contexts)
+        for k, column in zip((1, 4, 8), whole.T, strict=True):
+            wanted = [column[:2].sum(), column[2], 0]
+            np.testing.assert_allclose(found[f"{epsilon:g}, {k}"], wanted, rtol=1e-12)
+        # The one nearest word is the output.
+        stays = np.exp(mechanism.log_channel([5, 1, 2], epsilon, contexts))[np.arange(3), [5, 1, 2]]
+        np.testing.assert_allclose(found[f"{epsilon:g}, 1"], [stays[:2].sum(), stays[2], 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "times"), [("CUSTEXT", 1), ("SANTEXT", 0)])
+def test_a_token_outside_the_vocabulary_is_counted_once(name, times, monkeypatch):
+    monkeypatch.setattr(
+        prompt_exposure, "snippets", lambda side, number: Snippets(["zebra", "w5"][:number], [True, False])
+    )
+    items = {
+        f"{name}, 3, {i}": nearest(f"{name}, 3, {i}", RNG, sentences=2, ks=[2], parts=4) for i in range(4)
+    }
+    found = nearest_by_mechanism(items)[name]["3, 2"]
+    assert found[0] == times
+    assert 0 < found[1] < 1
 
 
 def test_bayes_knows_more_than_chance():
@@ -89,5 +108,8 @@ def test_loss_names_the_worst_pair():
 def test_kept_words_against_the_whole_text(monkeypatch):
     many = Snippets(["the w1", "w2 ."] * 20, [True, False] * 20)
     monkeypatch.setattr(prompt_exposure, "snippets", lambda side: many)
-    found = kept_words("sentiment", RNG, seen=["stop words", "none"])
-    assert found == {"texts": 40, "chance": 0.5, "text": 40, "stop words": 40, "none": 20}
+    items = {
+        f"sentiment, {what}": kept_words(f"sentiment, {what}", RNG) for what in ("text", "stop words", "none")
+    }
+    found = kept_by_label(items)
+    assert found == {"sentiment": {"texts": 40, "chance": 0.5, "text": 40, "stop words": 40, "none": 20}}

@@ -6,7 +6,7 @@ function is that of a saved result; attacks are in `prompt_attacks`, losses in `
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,54 +16,71 @@ from dprepro.audits.prompt_kept import guess_labels, skeleton
 from dprepro.audits.prompt_snippets import context_model, pieces_mechanism, snippets, split_key
 from dprepro.mechanisms.prompt.exact_loss import worst_case_loss
 from dprepro.mechanisms.prompt.perturbation import Array
-from dprepro.mechanisms.prompt.vocabulary import IntArray
+from dprepro.mechanisms.prompt.vocabulary import OUTSIDE, FloatArray, IntArray, Vocabulary
 from dprepro.text.corpora import corpus
 
 KEEP = "both"
 
 
+class _Part:
+    """Some words of a vocabulary and their distances to all words, which is what `neighbour_reach` asks of one."""
+
+    def __init__(self, vocabulary: Vocabulary, words: IntArray) -> None:
+        self.vocabulary, self.words = vocabulary, words
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def distances(self, rows: IntArray) -> FloatArray:
+        return self.vocabulary.distances(self.words[rows])
+
+
 def nearest(
-    key: str,
-    rng: np.random.Generator,
-    *,
-    sentences: int,
-    ks: Sequence[int],
-    epsilons: Sequence[float],
+    key: str, rng: np.random.Generator, *, sentences: int, ks: Sequence[int], parts: int
 ) -> dict[str, Any]:
-    """Return one item: exact success of the nearest-neighbour attack on a mechanism.
+    """Return one item: exact success of the nearest-neighbour attack on a mechanism, through some of the outputs.
+
+    A success is a sum over outputs, so those of the parts add up (`prompt_report.nearest_by_mechanism`); what is dear
+    is to find which words are near to an output.
 
     Parameters
     ----------
     key : str
-        One of `prompt_snippets.MECHANISMS`.
+        "Cape, 1 6, 0": one of `prompt_snippets.MECHANISMS`, nominal epsilons, which part of the outputs.
     rng : Generator
         Not used.
     sentences : int
         The sensitive tokens of the first so many test snippets are attacked.
     ks : sequence of int
-    epsilons : sequence of float
+    parts : int
+        The vocabulary is cut into so many.
 
     Returns
     -------
     dict
-        sensitive, kept: number of tokens of each snippet; "<epsilon>, <K>": expected number of sensitive tokens
-        found in each.
+        sensitive, kept: number of tokens of each snippet; "<epsilon>, <K>": expected number of sensitive tokens of
+        each that are found through an output in this part. A token outside the vocabulary counts with the first.
     """
-    mechanism, model = pieces_mechanism(key), context_model()
-    cuts = [mechanism.vocabulary.cut(text, KEEP) for text in snippets("test", sentences).texts]
+    name, epsilons, number = key.split(", ")
+    mechanism, model = pieces_mechanism(name), context_model()
+    vocabulary = mechanism.vocabulary
+    cuts = [vocabulary.cut(text, KEEP) for text in snippets("test", sentences).texts]
     rows = np.concatenate([cut.rows[cut.sensitive] for cut in cuts])
     counts = [len(cut.sensitive) for cut in cuts]
     where = np.repeat(np.arange(len(cuts)), counts)
     contexts = None
-    if key == "Cape":
+    if name == "Cape":
         contexts = model.logits(cuts, where, np.concatenate([cut.sensitive for cut in cuts]))
-    reach = neighbour_reach(mechanism.vocabulary, ks)
+    outputs = np.array_split(np.arange(len(vocabulary)), parts)[int(number)]
+    reach = np.full((len(vocabulary), len(ks)), -1, np.float32)  # nothing is near to any other output
+    reach[outputs] = neighbour_reach(cast(Vocabulary, _Part(vocabulary, outputs)), ks)
     found: dict[str, Any] = {"sensitive": counts, "kept": [int(cut.kept.sum()) for cut in cuts]}
-    for epsilon in epsilons:
+    for epsilon in epsilons.split():
         success = nearest_success(mechanism, rows, float(epsilon), reach, contexts)
+        if outputs[0] > 0:
+            success[rows == OUTSIDE] = 0
         for k, column in zip(ks, success.T, strict=True):
-            expected = np.bincount(where, weights=column, minlength=len(cuts))
-            found[f"{epsilon:g}, {k}"] = expected.round(6)
+            found[f"{epsilon}, {k}"] = np.bincount(where, weights=column, minlength=len(cuts))
     return found
 
 
@@ -143,43 +160,36 @@ def loss(key: str, rng: np.random.Generator, *, inputs: int) -> dict[str, Any]:
     }
 
 
-def kept_words(key: str, rng: np.random.Generator, *, seen: Sequence[str]) -> dict[str, Any]:
-    """Return one item: how well a label is guessed from kept tokens alone.
+def kept_words(key: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Return one item: how well a label is guessed from kept tokens alone, or from the whole text.
 
     Parameters
     ----------
     key : str
-        "sentiment" of film snippets, or "domain": film review, editorial or product review.
+        "sentiment, both": "sentiment" of film snippets, or "domain": film review, editorial or product review; then
+        what is seen, a keep-list or "text".
     rng : Generator
         Not used.
-    seen : sequence of str
-        Keep-lists; the whole text is tried besides, under "text".
 
     Returns
     -------
     dict
         texts, chance; "<what is seen>": number of right guesses on test texts, by a classifier of train texts.
     """
-    vocabulary = context_model().vocabulary
-    sides = {}
+    label, what = split_key(key)
+    shown, labels = {}, {}
     for side in ("train", "test"):
-        if key == "sentiment":
-            sides[side] = (snippets(side).texts, np.array(snippets(side).favourable))
+        if label == "sentiment":
+            texts, labels[side] = snippets(side)
         else:
-            parts = [
+            domains = [
                 corpus(name).split(side).without_copies().texts
                 for name in ("movies", "editorials", "products")
             ]
-            sides[side] = (
-                [text for part in parts for text in part],
-                np.repeat(range(3), list(map(len, parts))),
-            )
-    found: dict[str, Any] = {}
-    for what in ("text", *seen):
-        shown = {
-            side: texts if what == "text" else [skeleton(vocabulary, text, what) for text in texts]
-            for side, (texts, _) in sides.items()
-        }
-        guesses = guess_labels(shown["train"], sides["train"][1], shown["test"], sides["test"][1])
-        found |= {"texts": len(guesses.right), "chance": guesses.chance, what: int(guesses.right.sum())}
-    return found
+            texts = [text for domain in domains for text in domain]
+            labels[side] = list(np.repeat(range(3), list(map(len, domains))))
+        shown[side] = texts
+        if what != "text":
+            shown[side] = [skeleton(context_model().vocabulary, text, what) for text in texts]
+    guesses = guess_labels(shown["train"], labels["train"], shown["test"], labels["test"])
+    return {"texts": len(guesses.right), "chance": guesses.chance, what: int(guesses.right.sum())}

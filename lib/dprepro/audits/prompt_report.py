@@ -6,7 +6,8 @@ each mechanism is a curve of what it leaves of the text. Sentences are the units
 normal approximation, and differences of two mechanisms are taken sentence by sentence.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -116,3 +117,47 @@ def at_exposure(exposure: float, exposures: ArrayLike, values: ArrayLike) -> Arr
         return table[0]
     weight = (wanted - places[right - 1]) / (places[right] - places[right - 1])
     return (1 - weight) * table[right - 1] + weight * table[right]
+
+
+def nearest_by_mechanism(items: Mapping[Any, Mapping[str, Any]]) -> dict[str, dict[str, Array]]:
+    """Add up the parts of the outputs in the saved result of `prompt_exposure.nearest`.
+
+    Parameters
+    ----------
+    items : mapping
+        By its keys, such as "Cape, 1 6, 0"; for each mechanism and epsilon all parts of the outputs.
+
+    Returns
+    -------
+    dict
+        By mechanism: sensitive, kept: number of tokens of each snippet; "<epsilon>, <K>": expected number of
+        sensitive tokens found in each.
+    """
+    found: dict[str, dict[str, Array]] = {}
+    for key, item in items.items():
+        whole = found.setdefault(key.partition(", ")[0], {})
+        for name, values in item.items():
+            if name in ("sensitive", "kept"):
+                whole[name] = np.asarray(values)
+            else:
+                whole[name] = whole.get(name, 0) + np.asarray(values)
+    return found
+
+
+def kept_by_label(items: Mapping[Any, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Put what is guessed from each keep-list together, in the saved result of `prompt_exposure.kept_words`.
+
+    Parameters
+    ----------
+    items : mapping
+        By its keys, such as "domain, both".
+
+    Returns
+    -------
+    dict
+        By label: texts, chance; by what is seen, the number of right guesses.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for key, item in items.items():
+        found.setdefault(key.partition(", ")[0], {}).update(item)
+    return found
