@@ -1,5 +1,6 @@
 """The small causal model: the stored one is that of its manifest, probabilities as in transformers, samples."""
 
+import functools
 from itertools import chain
 
 import numpy as np
@@ -21,6 +22,15 @@ TEXTS = [
     "the battery of this camera lasts for two days",
     "Mr. Knightley, naïve – 15 %",
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def encoded_once():
+    """Turn the same texts into tokens once, which takes longer than the first steps of a training."""
+    known = functools.cache(training.tokens_of)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "tokens_of", lambda tokenizer, texts: known(tokenizer, tuple(texts)))
+        yield
 
 
 @pytest.fixture(scope="module")
