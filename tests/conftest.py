@@ -1,5 +1,6 @@
 """A small repository of its own for tests of what writes files or starts processes, and workers for them."""
 
+import gc
 import json
 import os
 import re
@@ -20,6 +21,9 @@ import pytest
 
 from dprepro.base import paths
 
+# What the modules of all tests and torch leave in memory stays; looking through it time and again takes a fifth of
+# collection.
+gc.set_threshold(50_000, 20, 20)
 GATE = "assert True"
 REPOSITORY = paths.ROOT
 
