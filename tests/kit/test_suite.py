@@ -35,7 +35,7 @@ def test_every_step_runs(started, capsys):
     assert check[1:3] == ["ruff", "check"]
     assert formatted[1:4] == ["ruff", "format", "--check"]
     # Spread over processes by notebook: cells split between two kernels would fail.
-    spread = ["-n", "4", "--dist", "loadscope"]
+    spread = ["-n", "3", "--dist", "loadscope"]
     assert notebooks[2:] == ["notebooks", "--ignore=notebooks/labs", suite.SAVED, *suite.NBVAL, *spread]
     assert [part for part in tests if "ignore=" in part] == [
         "--ignore=tests/benchmarks",

@@ -16,8 +16,9 @@ TABLES = ("notebooks", "--ignore=notebooks/labs")
 SAVED = "tests/test_saved_results.py"
 # Benchmarks are `dprepro bench`: a ratio measured beside other work is another one.
 LIBRARY = ("tests", "--ignore=tests/benchmarks", f"--ignore={SAVED}")
-# Two more than the two cores that are counted on: a test that waits for a kernel or a child leaves its core idle.
-SPREAD = ("-n", "4", "--dist", "loadscope")
+# One more than the two cores that are counted on: a test that waits for a kernel or a child leaves its core idle, and
+# a fourth process costs the others a tenth of their speed.
+SPREAD = ("-n", "3", "--dist", "loadscope")
 # Coverage by probes in the bytecode, since tracing doubles the time of Python code before 3.12. The warning is that
 # the tests' own files cannot be measured with this pytest; they are not meant to be.
 MEASURED = (
