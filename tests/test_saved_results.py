@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -65,6 +66,41 @@ def test_a_random_long_search_begins_and_ends_as_saved(monkeypatch):
 
 def test_there_is_a_saved_result():
     assert SHIPPED
+
+
+def parts_of(name):
+    """Numbers of the parts by what they are parts of, from keys such as "Cape, 1 6, 2"."""
+    found = defaultdict(list)
+    for key in results.recipe(name).items:
+        whole, _, number = key.rpartition(", ")
+        if name == "prompt_nearest":  # a key may have several epsilons
+            mechanism, epsilons = whole.split(", ")
+            for epsilon in epsilons.split():
+                found[f"{mechanism}, {epsilon}"].append(int(number))
+        else:
+            found[whole].append(int(number))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "wholes", "parts"),
+    [
+        ("snapaudit_coverage", 12, {4}),
+        ("snapaudit_separation", 10, {1, 4}),  # active, passive
+        ("pmixed_perplexity", 16, {4}),
+        ("pmixed_more_experts", 6, {4}),
+        ("cape_losses", 4, {13}),
+        ("cape_ablation", 2, {20, 10}),
+        ("prompt_nearest", 16, {3}),
+    ],
+)
+def test_no_part_is_missing_or_double(name, wholes, parts):
+    """Readers add parts up, so that a missing one would go unnoticed."""
+    found = parts_of(name)
+    assert len(found) == wholes
+    assert {len(numbers) for numbers in found.values()} == parts
+    for whole, numbers in found.items():
+        assert sorted(numbers) == list(range(len(numbers))), whole
 
 
 def test_those_of_the_profile_paper_are_larger_and_say_how_to_make_them():

@@ -69,6 +69,13 @@ def test_nearest_adds_up_outputs_and_the_tokens_of_a_snippet(name):
         np.testing.assert_allclose(found[f"{epsilon:g}, 1"], [stays[:2].sum(), stays[2], 0], rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", prompt_snippets.MECHANISMS)
+def test_among_all_words_the_original_always_is(name):
+    found = nearest(f"{name}, 2.5, 0", RNG, sentences=3, ks=[60], parts=1)
+    np.testing.assert_allclose(found["2.5, 60"], [2, 1, 0], atol=2e-6)
+    assert neighbour_reach(Model.vocabulary, (1,)).max() == 0
+
+
 @pytest.mark.parametrize(("name", "times"), [("CUSTEXT", 1), ("SANTEXT", 0)])
 def test_a_token_outside_the_vocabulary_is_counted_once(name, times, monkeypatch):
     monkeypatch.setattr(

@@ -35,8 +35,10 @@ def test_every_step_runs(started, capsys):
     assert check[1:3] == ["ruff", "check"]
     assert formatted[1:4] == ["ruff", "format", "--check"]
     # Spread over processes by notebook: cells split between two kernels would fail.
-    spread = ["-n", "3", "--dist", "loadscope"]
-    assert notebooks[2:] == ["notebooks", "--ignore=notebooks/labs", suite.SAVED, *suite.NBVAL, *spread]
+    spread = ["--dist", "loadscope", "-n"]
+    assert notebooks[2:] == ["notebooks", "--ignore=notebooks/labs", suite.SAVED, *suite.NBVAL, *spread, "3"]
+    assert tests[tests.index("pytest") + 1] == "tests"
+    assert tests[-4:] == [*spread, "4"]
     assert [part for part in tests if "ignore=" in part] == [
         "--ignore=tests/benchmarks",
         f"--ignore={suite.SAVED}",
@@ -56,15 +58,23 @@ def test_coverage_of_an_earlier_run_is_not_taken_for_this_one(started, tmp_path)
     assert not stale.exists()
 
 
-@pytest.mark.parametrize("step", ["check", "format", "slipcover", "notebooks"])
-def test_a_step_that_fails_is_named_and_the_others_run(started, capsys, step):
-    started.answers[step] = 1
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("check", "ruff check"),
+        ("format", "ruff format"),
+        ("tests", "tests"),
+        ("--merge", "their coverage"),
+        ("slipcover", "tests, their coverage"),
+        ("notebooks", "notebooks and saved results"),
+        ("tests/notebooks/after_nbval.py", "their rows"),
+    ],
+)
+def test_a_step_that_fails_is_named_and_the_others_run(started, capsys, word, named):
+    started.answers[word] = 1
     assert suite.run() == 1
     assert len(started.found) == 7
-    named = capsys.readouterr().err
-    assert {"check": "ruff check", "format": "ruff format", "slipcover": "tests, their coverage"}.get(
-        step, "notebooks and saved results"
-    ) in named
+    assert capsys.readouterr().err.strip() == f"FAILED: {named}"
 
 
 def test_types_that_fail_are_shown(started, capsys):

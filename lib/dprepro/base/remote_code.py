@@ -1,6 +1,6 @@
 """What a client sends to workers as code, and not by name: they may have another dprepro, or none.
 
-All imports are inside these functions, since nothing else of this module goes with them.
+`identity` and `on_worker` import inside, since nothing else of this module goes with them.
 """
 
 from collections.abc import Callable

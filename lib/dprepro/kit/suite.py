@@ -12,13 +12,13 @@ from dprepro.base.paths import ROOT, build_dir
 NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "-p", "no:cacheprovider")
 # Masters of labs have no stored outputs; tests/labs runs every cell of each, solved and untouched.
 TABLES = ("notebooks", "--ignore=notebooks/labs")
-# At full size, and therefore beside the notebooks; each also has tests of its code.
+# At full size: they fill the gaps that notebooks leave. Each also has tests of its code.
 SAVED = "tests/test_saved_results.py"
 # Benchmarks are `dprepro bench`: a ratio measured beside other work is another one.
 LIBRARY = ("tests", "--ignore=tests/benchmarks", f"--ignore={SAVED}")
-# One more than the two cores that are counted on: a test that waits for a kernel or a child leaves its core idle, and
-# a fourth process costs the others a tenth of their speed.
-SPREAD = ("-n", "3", "--dist", "loadscope")
+# More than the two cores that are counted on: a test that waits for a child leaves its core idle. Notebooks and saved
+# results wait little, and a fourth process would cost the others a tenth of their speed.
+SPREAD = ("--dist", "loadscope", "-n")
 # Coverage by probes in the bytecode, since tracing doubles the time of Python code before 3.12. The warning is that
 # the tests' own files cannot be measured with this pytest; they are not meant to be.
 MEASURED = (
@@ -37,16 +37,15 @@ KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 def run() -> int:
     """Run every step, also after one that failed; return 1 if any did.
 
-    One thread a process, as in the batch: the processes share the cores. Saved results fill the gaps that long
-    notebooks leave at the end.
+    One thread a process, as in the batch: the processes share the cores.
     """
     coverage = build_dir() / "coverage.json"
     steps = {
         "ruff check": ("-m", "ruff", "check", "."),
         "ruff format": ("-m", "ruff", "format", "--check", "."),
-        "tests": (*MEASURED, str(coverage), "-m", "pytest", *LIBRARY, *SPREAD),
+        "tests": (*MEASURED, str(coverage), "-m", "pytest", *LIBRARY, *SPREAD, "4"),
         "their coverage": (*SUMMARY, str(coverage), "--out", str(coverage)),
-        "notebooks and saved results": ("-m", "pytest", *TABLES, SAVED, *NBVAL, *SPREAD),
+        "notebooks and saved results": ("-m", "pytest", *TABLES, SAVED, *NBVAL, *SPREAD, "3"),
         "their rows": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/after_nbval.py"),
     }
     shutil.rmtree(build_dir() / "nbval", ignore_errors=True)
