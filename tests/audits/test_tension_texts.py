@@ -40,6 +40,13 @@ def test_snippets_hold_prefix_and_suffix():
     assert not set(found) & set(snippets("test", np.random.default_rng(0)))
 
 
+def test_what_is_remembered_is_what_a_search_finds(searched_once):
+    for _ in range(2):
+        assert snippets("train", np.random.default_rng(22)) == searched_once(
+            "train", np.random.default_rng(22)
+        )
+
+
 def test_no_text_has_two_parts(texts):
     parts = [
         texts.records,

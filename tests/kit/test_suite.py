@@ -15,7 +15,10 @@ def started(monkeypatch, tmp_path):
     found, answers = [], {}
     types = SimpleNamespace(returncode=0, communicate=lambda: ("no issues", None))
 
-    def call(command, **_):
+    def call(command, *, cwd, env):
+        assert cwd == paths.ROOT
+        # Processes that share the cores have a thread each; their memory is kept.
+        assert (env["OMP_NUM_THREADS"], env["MALLOC_MMAP_MAX_"]) == ("1", "0")
         found.append(command[1:])
         return next((status for word, status in answers.items() if word in command), 0)
 

@@ -6,6 +6,7 @@ each mechanism is a curve of what it leaves of the text. Sentences are the units
 normal approximation, and differences of two mechanisms are taken sentence by sentence.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -132,15 +133,28 @@ def nearest_by_mechanism(items: Mapping[Any, Mapping[str, Any]]) -> dict[str, di
     dict
         By mechanism: sensitive, kept: number of tokens of each snippet; "<epsilon>, <K>": expected number of
         sensitive tokens found in each.
+
+    Raises
+    ------
+    ValueError
+        A part that is missing or double: the attack would look weaker or stronger than it is.
     """
     found: dict[str, dict[str, Array]] = {}
+    parts: dict[str, list[int]] = defaultdict(list)
     for key, item in items.items():
-        whole = found.setdefault(key.partition(", ")[0], {})
+        mechanism, epsilons, number = key.split(", ")
+        for epsilon in epsilons.split():
+            parts[f"{mechanism}, {epsilon}"].append(int(number))
+        whole = found.setdefault(mechanism, {})
         for name, values in item.items():
             if name in ("sensitive", "kept"):
                 whole[name] = np.asarray(values)
             else:
                 whole[name] = whole.get(name, 0) + np.asarray(values)
+    wanted = list(range(1 + max((max(numbers) for numbers in parts.values()), default=0)))
+    for which, numbers in parts.items():
+        if sorted(numbers) != wanted:
+            raise ValueError(f"items must have parts {wanted} of {which!r} once each, got {sorted(numbers)}")
     return found
 
 
