@@ -69,19 +69,6 @@ def test_nearest_adds_up_outputs_and_the_tokens_of_a_snippet(name):
         np.testing.assert_allclose(found[f"{epsilon:g}, 1"], [stays[:2].sum(), stays[2], 0], rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        (["Cape, 1, 0", "Cape, 1, 2"], r"parts \[0, 1, 2\] of 'Cape, 1' once each, got \[0, 2\]"),
-        (["Cape, 1 6, 0", "Cape, 1, 0"], r"parts \[0\] of 'Cape, 1' once each, got \[0, 0\]"),
-        (["Cape, 1, 0", "Cape, 1, 1", "Cape, 6, 0"], "of 'Cape, 6' once each"),
-    ],
-)
-def test_outputs_that_are_missing_or_double_are_refused(keys, message):
-    with pytest.raises(ValueError, match=message):
-        nearest_by_mechanism({key: {"sensitive": [2], "1, 5": [0.5]} for key in keys})
-
-
 @pytest.mark.parametrize("name", prompt_snippets.MECHANISMS)
 def test_among_all_words_the_original_always_is(name):
     found = nearest(f"{name}, 2.5, 0", RNG, sentences=3, ks=[60], parts=1)

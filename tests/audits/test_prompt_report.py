@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprepro.audits.prompt_report import at_exposure, difference, mean, ratio
+from dprepro.audits.prompt_report import at_exposure, difference, mean, nearest_by_mechanism, ratio
 
 
 def test_mean_and_difference():
@@ -69,3 +69,16 @@ def test_bad_arguments_are_named():
     for exposures in ([1.0, 1.0], [1.0]):
         with pytest.raises(ValueError, match="values must have a row for each"):
             at_exposure(1.0, exposures, [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (["Cape, 1, 0", "Cape, 1, 2"], r"parts \[0, 1, 2\] of 'Cape, 1' once each, got \[0, 2\]"),
+        (["Cape, 1 6, 0", "Cape, 1, 0"], r"parts \[0\] of 'Cape, 1' once each, got \[0, 0\]"),
+        (["Cape, 1, 0", "Cape, 1, 1", "Cape, 6, 0"], "of 'Cape, 6' once each"),
+    ],
+)
+def test_outputs_that_are_missing_or_double_are_refused(keys, message):
+    with pytest.raises(ValueError, match=message):
+        nearest_by_mechanism({key: {"sensitive": [2], "1, 5": [0.5]} for key in keys})
