@@ -24,6 +24,13 @@ from dprepro.base import paths
 # What the modules of all tests and torch leave in memory stays; looking through it time and again takes a fifth of
 # collection.
 gc.set_threshold(50_000, 20, 20)
+# Dask's processes look at themselves up to a hundred times a second, a twelfth of a core for two workers that have
+# nothing to do; the shared ones live as long as the session, and no test asks what Dask saw.
+os.environ |= {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+}
 GATE = "assert True"
 REPOSITORY = paths.ROOT
 
