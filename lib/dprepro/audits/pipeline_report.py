@@ -9,6 +9,7 @@ of experts and at most .001 for embeddings and keywords. Three things go by that
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,11 +69,13 @@ def clean_outputs(
         raise ValueError(f"start must begin the key of a block, got {start!r}")
     if reading is None and kind != "votes":
         raise ValueError(f"reading must be given for {kind}, got None")
+    # Many runs gave the same answers, and an embedding takes a network.
+    read = None if reading is None else cache(reading.statistic) if kind == "texts" else reading.statistic
     sides = {}
     for side in SIDES:
         if kind == "texts":
             answers = [line for block in blocks for line in block[side].split("\n")]
-            runs = [answers[place : place + PARTITIONS] for place in range(0, len(answers), PARTITIONS)]
+            runs = [tuple(answers[place : place + PARTITIONS]) for place in range(0, len(answers), PARTITIONS)]
         else:
             shape = (
                 (-1, len(labels(task, style)))
@@ -80,7 +83,7 @@ def clean_outputs(
                 else (-1, PARTITIONS, len(labels(task, style)))
             )
             runs = list(np.concatenate([block[side] for block in blocks]).reshape(shape))
-        sides[side] = np.stack([run if reading is None else reading.statistic(run) for run in runs])
+        sides[side] = np.stack([run if read is None else read(run) for run in runs])
     return Snapshot(**sides, provenance={"model": PACKAGED, "blocks": start})
 
 

@@ -84,20 +84,19 @@ class CopyingNGram:
         """The words that may follow, sorted, and their probabilities; the empty word stands for all others."""
         names = sorted({"", *words})
         number = {name: place for place, name in enumerate(names)}
+        found = [number[word] for word in words]
         probability = np.full(len(names), 1 / len(names))
+        ends = list(range(len(found)))  # of the places that the last `length` words were seen before
         for length in range(self.order):
-            last = list(words[len(words) - length :])
-            follow = [
-                number[words[end]]
-                for end in range(length, len(words))
-                if list(words[end - length : end]) == last
-            ]
-            counts = np.bincount(follow, minlength=len(names)) if follow else np.zeros(len(names))
-            probability = (counts + self.prior * probability) / (len(follow) + self.prior)
+            if length > 0:
+                ends = [end for end in ends if end >= length and found[end - length] == found[-length]]
+            counts = np.bincount(np.array([found[end] for end in ends], dtype=np.intp), minlength=len(names))
+            probability = (counts + self.prior * probability) / (len(ends) + self.prior)
         return names, probability
 
     def _continued(self, prompt: str) -> str:
-        words, start = _words(prompt), len(_words(prompt))
+        words = _words(prompt)
+        start = len(words)
         while len(words) < start + self.max_words:
             names, probability = self.next_words(words)
             chosen = names[self._pick(probability)]
