@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from dprepro.base import paths
 from dprepro.kit import labs_grade, labs_release
+from dprepro.kit.labs_masters import load_labs
 from dprepro.kit.labs_sandbox import Limits
 
 REQUIREMENTS = sorted((paths.NOTEBOOKS / "labs").glob("requirements*.txt"))
 FIXTURES = Path(__file__).parent / "fixtures"
+MASTERS = [FIXTURES / "lab0.ipynb", *sorted((paths.NOTEBOOKS / "labs").glob("*.ipynb"))]
 # Generous, since the cores may be shared; what runs without end gets a shorter limit in its test.
 LIMITS = Limits(wall=120, cpu=60)
 
@@ -82,12 +85,19 @@ def code(source: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def assigned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What otter makes of the labs, once for all tests, also for those in other processes (seconds a lab)."""
+    """What otter makes of the labs, once for all tests, also for those in other processes (seconds)."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
-    (folder / "assigned").mkdir(exist_ok=True)
-    return folder / "assigned"
+    folder = folder / "labs"
+    (folder / "notebooks" / "labs").mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "lock"), pytest.MonkeyPatch.context() as patch:
+        for master in MASTERS:
+            shutil.copy(master, folder / "notebooks" / "labs")
+        patch.setattr(paths, "NOTEBOOKS", folder / "notebooks")
+        patch.setenv("DPREPRO_BUILD", str(folder / "build"))
+        load_labs()
+    return folder / "build" / "labs" / "assigned"
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from dprepro.base.paths import NOTEBOOKS
 from dprepro.kit import labs_run
 from dprepro.kit.labs_answers import read_answers, save_code
 from dprepro.kit.labs_checks import run_question
@@ -21,8 +20,9 @@ from dprepro.kit.labs_leaks import leaks, split_master
 from dprepro.kit.labs_masters import load_labs
 from dprepro.kit.labs_students import read_secret, student_seed
 
+from .conftest import MASTERS
+
 HERE = Path(__file__).parent
-MASTERS = [HERE / "fixtures" / "lab0.ipynb", *sorted((NOTEBOOKS / "labs").glob("*.ipynb"))]
 IMPORTS = {"numpy", "scipy", "matplotlib", "ipywidgets", "dprepro", "math"}
 WITH_MODELS = {"lab3", "lab4"}
 SECONDS = {"cell_seconds": 120.0, "seconds": 300.0}

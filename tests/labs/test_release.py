@@ -141,7 +141,7 @@ def test_masters_that_break_a_rule(course, monkeypatch, message, change):
     lab = labs_masters.load_labs()["lab0"]
     change(lab.student, lab.checks)
     tests = {"metadata": {"otter": {"tests": lab.checks}}}
-    monkeypatch.setattr(labs_masters, "_assign", lambda master: (lab.student, tests))
+    monkeypatch.setattr(labs_masters, "_assign", lambda masters: [(lab.student, tests)])
     monkeypatch.setattr(labs_masters, "version", lambda package: "another")  # which the cache does not have
     with pytest.raises(ValueError, match=message):
         labs_masters.load_labs()
