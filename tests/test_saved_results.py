@@ -91,6 +91,8 @@ def parts_of(name):
         ("pmixed_more_experts", 6, {"": 4}),
         ("cape_losses", 4, {"": 13}),
         ("cape_ablation", 2, {"parts": 20, "constants": 10}),
+        ("cape_context", 5, {"": 5}),
+        ("snapaudit_fixed_data", 9, {"": 5}),
         ("prompt_nearest", 16, {"": 3}),
     ],
 )

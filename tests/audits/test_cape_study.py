@@ -102,8 +102,12 @@ def test_losses_of_a_place(model):
 
 
 def test_context_leak_by_hand(model):
-    found = cape_context.context_leak(1, np.random.default_rng(5), sentences=3, epsilons=[6.0])
-    rng, texts = np.random.default_rng(5), snippets("test", 6).texts[3:]
+    given = {"sentences": 3, "epsilons": [6.0], "word_seed": 5}
+    found = cape_context.context_leak("1, 0", None, parts=1, **given)
+    items = [cape_context.context_leak(f"1, {part}", None, parts=3, **given) for part in range(3)]
+    assert {name: [value for item in items for value in item[name]] for name in found} == found
+    rng = np.random.default_rng(np.random.SeedSequence(5).spawn(2)[1])
+    texts = snippets("test", 6).texts[3:]
     mechanism = Cape(model.vocabulary, "both", model)
     for i, text in enumerate(texts):
         cut = model.vocabulary.cut(text, "both")
@@ -124,3 +128,9 @@ def test_context_leak_by_hand(model):
         assert found["6, own"][i] == pytest.approx(own)
         assert found["6, others"][i] == pytest.approx(max(forth, back))
         assert found["places"][i] == len(cut.sensitive)
+
+
+@pytest.mark.parametrize("key", ["1, 3", "1, -1", "a, 0", "1"])
+def test_a_context_leak_of_no_part(key):
+    with pytest.raises(ValueError, match="key"):
+        cape_context.context_leak(key, None, sentences=3, parts=3, epsilons=[6.0], word_seed=5)

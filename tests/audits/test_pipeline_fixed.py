@@ -47,7 +47,7 @@ def trigram(monkeypatch):
 
 
 def block(key, runs=4, seed=3, data_seed=7):
-    return report(key, np.random.default_rng(seed), runs, 7, data_seed)
+    return report(key, None, runs, 7, data_seed, seed)
 
 
 def shown():
@@ -66,8 +66,7 @@ def test_the_data_set_is_the_same_whatever_is_drawn():
 
 
 def test_runs_deal_one_data_set_anew():
-    first = block("votes, one label, copying, 0", runs=5)
-    assert first == block("votes, one label, copying, 1", runs=5)  # the key's number is no seed
+    first = block("votes, one label, copying, 0, 0", runs=5)
     canary = nonsense(6, np.random.default_rng(7), "maroon").text
     lines = {line for line in shown() if not line.startswith(canary)}
     assert lines == {f"{item.text}: negative" for item in fixed_data("one label", 7).pool}
@@ -77,18 +76,35 @@ def test_runs_deal_one_data_set_anew():
 
 
 def test_another_seed_gives_another_data_set():
-    block("texts, replies, copying, 0", data_seed=1)
+    block("texts, replies, copying, 0, 0", data_seed=1)
     one = set(shown())
     ASKED.clear()
-    block("texts, replies, copying, 0", data_seed=2)
+    block("texts, replies, copying, 0, 0", data_seed=2)
     assert len(one & set(shown())) < 3
+
+
+@pytest.mark.parametrize("start", ["votes, sentiment, copying", "experts, sentiment, copying"])
+def test_parts_joined_are_the_block_computed_at_once(start):
+    """Prompts too: the deals, and not only what an n-gram says of them, are those of the whole."""
+    whole = block(f"{start}, 1, 0", runs=6)
+    asked = set(ASKED)
+    ASKED.clear()
+    parts = [block(f"{start}, 1, {part}", runs=2) for part in range(3)]
+    assert set(ASKED) == asked
+    for side in ("with_canary", "without_canary"):
+        assert [value for part in parts for value in part[side]] == whole[side]
+        assert sum(part[f"off_label_{side}"] for part in parts) == whole[f"off_label_{side}"]
+    ASKED.clear()
+    block(f"{start}, 2, 0", runs=6)
+    assert len(set(ASKED) & asked) < len(asked) / 2  # another block has deals of its own
 
 
 def test_blocks_are_read_as_those_of_the_study():
     found = {
-        f"experts, sentiment, copying, {n}": block(f"experts, sentiment, copying, {n}", 2, n) for n in (0, 1)
+        f"experts, sentiment, copying, 0, {n}": block(f"experts, sentiment, copying, 0, {n}", 2)
+        for n in (0, 1)
     }
-    found["texts, replies, copying, 0"] = block("texts, replies, copying, 0", 3)
+    found["texts, replies, copying, 1, 0"] = block("texts, replies, copying, 1, 0", 3)
 
     class First:
         def statistic(self, answers):
@@ -102,9 +118,11 @@ def test_blocks_are_read_as_those_of_the_study():
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("batches, sentiment, copying, 0", "kind of the key must be one of 'votes', .* got 'batches'"),
+        ("batches, sentiment, copying, 0, 0", "kind of the key must be one of 'votes', .* got 'batches'"),
         ("votes, sentiment", "style must be one of 'copying', .* got ''"),
-        ("votes, weather, copying, 0", "task must be one of 'sentiment', .* got 'weather'"),
+        ("votes, weather, copying, 0, 0", "task must be one of 'sentiment', .* got 'weather'"),
+        ("votes, sentiment, copying, 0", "number of the part"),
+        ("votes, sentiment, copying, x, 0", "number of the block"),
     ],
 )
 def test_bad_keys(key, message):
@@ -114,4 +132,4 @@ def test_bad_keys(key, message):
 
 def test_bad_numbers():
     with pytest.raises(ValueError, match="runs must be a whole number of at least 1, got 0"):
-        block("votes, sentiment, copying, 0", runs=0)
+        block("votes, sentiment, copying, 0, 0", runs=0)

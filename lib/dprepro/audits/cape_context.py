@@ -11,6 +11,7 @@ import numpy as np
 
 from dprepro.audits.cape_study import context_named
 from dprepro.audits.prompt_snippets import snippets
+from dprepro.base.check import one_of, positive_count
 from dprepro.mechanisms.prompt.cape import Bucketing, Cape, by_token
 from dprepro.mechanisms.prompt.context import MaskedContext
 from dprepro.mechanisms.prompt.perturbation import Array
@@ -18,7 +19,13 @@ from dprepro.mechanisms.prompt.vocabulary import Tokens
 
 
 def context_leak(
-    key: int, rng: np.random.Generator, *, sentences: int, epsilons: Sequence[float]
+    key: str,
+    rng: np.random.Generator,
+    *,
+    sentences: int,
+    parts: int,
+    epsilons: Sequence[float],
+    word_seed: int,
 ) -> dict[str, Any]:
     """Return one item: how far the other tokens of a text move when one of its words is another.
 
@@ -27,11 +34,15 @@ def context_leak(
 
     Parameters
     ----------
-    key : int
-        Which group of `sentences` test snippets.
+    key : str
+        "3, 0": which group of `sentences` test snippets, and which part of the group.
     rng : Generator
-    sentences : int
+        Not used: words have a seed of their own, so that they are the same in any number of parts.
+    sentences, parts : int
+        Snippets in a group, in so many parts of equal length.
     epsilons : sequence of float
+    word_seed : int
+        Group g draws which words are replaced, and by which, by SeedSequence(word_seed, spawn_key=(g,)).
 
     Returns
     -------
@@ -39,19 +50,30 @@ def context_leak(
         For each epsilon "<epsilon>, own" and "<epsilon>, others": for each snippet the loss of the output at the
         word's own place, and that of the outputs at all other places together, for this pair of texts; places:
         sensitive tokens of each snippet.
+
+    Raises
+    ------
+    ValueError
+        A key that names no group or no part.
     """
+    first, _, second = key.partition(", ")
+    group = int(positive_count("group of the key", first, minimum=0))
+    part, size = int(one_of("part of the key", second, [str(i) for i in range(parts)])), sentences // parts
     model = context_named("masked")
     keep = "both"
     mechanism = Cape(model.vocabulary, keep, model)
-    texts = snippets("test", (key + 1) * sentences).texts[key * sentences :]
+    texts = snippets("test", (group + 1) * sentences).texts[group * sentences :]
+    words = np.random.default_rng(np.random.SeedSequence(word_seed, spawn_key=(group,)))
     found: dict[str, Any] = {f"{epsilon:g}, {part}": [] for epsilon in epsilons for part in ("own", "others")}
     found["places"] = []
-    for text in texts:
+    for number, text in enumerate(texts[: (part + 1) * size]):
         cut = model.vocabulary.cut(text, keep)
         if len(cut.sensitive) < 2:
             continue
-        changed = int(rng.choice(cut.sensitive))
-        other = _with(cut, changed, int(rng.integers(len(model.vocabulary))), model)
+        changed, word = int(words.choice(cut.sensitive)), int(words.integers(len(model.vocabulary)))
+        if number < part * size:
+            continue
+        other = _with(cut, changed, word, model)
         zero = np.zeros(len(cut.sensitive), np.int64)
         sides = [
             mechanism.bucketing(side.rows[side.sensitive], model.logits([side], zero, side.sensitive))

@@ -2,9 +2,9 @@
 
 SnapAudit (arXiv 2511.13502) fixes a data set D and its neighbour D' and calls the pipeline 2,000 times; what may
 differ between calls is which demonstrations share a partition. `pipeline_study` draws other demonstrations in each
-run. Here D is drawn once, blocks are of the same form, and an item of a saved result is named alike:
+run. Here D is drawn once, blocks are of the same form, and an item of a saved result is a part of one:
 
-    "votes, one label, copying, 3"        12 demonstrations, the same in all blocks, dealt to three partitions
+    "votes, one label, copying, 3, 0"     12 demonstrations, the same in all blocks, dealt to three partitions
 
 Texts, labels, tokens, canary and prompts are those of `pipeline_study`. (With one demonstration a partition, as in
 the paper's worked example, a deal can only permute prompts, so nothing at all would vary.)
@@ -73,26 +73,31 @@ def fixed_data(task: str, data_seed: int) -> FixedData:
     return FixedData(source.draw(None, np.random.default_rng(data_seed)))
 
 
-def report(key: str, rng: np.random.Generator, runs: int, canary_seed: int, data_seed: int) -> dict[str, Any]:
-    """Return one block of runs, in the form of `pipeline_study.report`.
+def report(
+    key: str, rng: np.random.Generator, runs: int, canary_seed: int, data_seed: int, deal_seed: int
+) -> dict[str, Any]:
+    """Return a part of one block of runs, in the form of `pipeline_study.report`.
 
     Parameters
     ----------
     key : str
-        Kind ("votes", "experts", "texts"), task, style and number, with commas between them.
+        Kind ("votes", "experts", "texts"), task, style, number of the block and of the part, with commas between
+        them. Parts of a block go on where the one before ends: the block is the same in any number of them.
     rng : numpy.random.Generator
-        Deals demonstrations to partitions.
+        Not used: deals have a seed of their own.
     runs : int
-        In the block.
+        In the part.
     canary_seed, data_seed : int
         Of the canary's words and of D: the same in all blocks.
+    deal_seed : int
+        Run r of block b deals demonstrations to partitions by the stream SeedSequence(deal_seed, spawn_key=(b, r)).
 
     Raises
     ------
     ValueError
         For a key that is none of these.
     """
-    kind, task, style, _ = (part.strip() for part in f"{key},,,".split(",")[:4])
+    kind, task, style, block, part = (part.strip() for part in f"{key},,,,".split(",")[:5])
     one_of("kind of the key", kind, KINDS)
     positive_count("runs", runs)
     source = LocalModel(
@@ -104,6 +109,10 @@ def report(key: str, rng: np.random.Generator, runs: int, canary_seed: int, data
     with TemporaryDirectory() as folder:  # the two sides share prompts; each is asked once
         stored = StoredResponder(source, AnswerStore(folder), progress=False)
         chosen = replace(pipeline(task, style, stored, canary_seed), source=fixed_data(task, data_seed))
+        which = int(positive_count("number of the block", block, minimum=0))
+        before = int(positive_count("number of the part", part, minimum=0)) * runs
+        deals = np.random.SeedSequence(deal_seed, spawn_key=(which,), n_children_spawned=before)
+        stream = np.random.default_rng(deals)
         if kind == "experts":
-            return _experts(chosen, labels(task, style), rng, runs)
-        return (_votes if kind == "votes" else _texts)(chosen, rng, runs)
+            return _experts(chosen, labels(task, style), stream, runs)
+        return (_votes if kind == "votes" else _texts)(chosen, stream, runs)
