@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dprepro.base.paths import ROOT, build_dir
-from dprepro.kit import batch, claims, ledger, rows
+from dprepro.kit import batch, claims, ledger, ledger_views, rows
 from dprepro.kit.refresh import split_readme
 
 FILES = {n.name: build_dir() / "nbval" / f"{n.name}.out" / "rows.csv" for n in batch.discover()}
@@ -34,7 +34,7 @@ def judged():
 
 
 def test_readme_shows_the_headline_of_these_rows(judged):
-    headline = ledger.headline_text(ledger.complete(judged, claims.untouched(), rows.number_key))
+    headline = ledger_views.headline_text(ledger.complete(judged, claims.untouched(), rows.number_key))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert split_readme(readme)[1] == headline, "run `python -m dprepro notebooks`"
 

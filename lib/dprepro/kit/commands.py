@@ -37,13 +37,13 @@ def _run_laptop(jobs: int | None = None) -> int:
 
 def reproduce(options: argparse.Namespace) -> int:
     """Execute every table notebook; write ledger, figures and site."""
-    from dprepro.kit import ledger, refresh
+    from dprepro.kit import ledger_views, refresh
     from dprepro.kit import site as pages
 
     status = _run_laptop(options.jobs)
     refresh.collect_figures(build_dir() / "figures")
     print()
-    print(ledger.ledger_text())
+    print(ledger_views.ledger_text())
     print(f"Ledger: {_shown('ledger.csv')}, on one page: {_shown('ledger.html')}")
     print(f"With its notebooks and figures, to read in a browser: {os.path.relpath(pages.build())}")
     print(f"Figures: {_shown('figures')}; executed notebooks: {_shown('laptop')}")
@@ -56,9 +56,9 @@ def _shown(name: str) -> str:
 
 def ledger(options: argparse.Namespace) -> None:
     """Print the verdicts of the last laptop or paper run."""
-    from dprepro.kit import ledger
+    from dprepro.kit import ledger_views
 
-    print(ledger.ledger_text(paper=options.paper, cls=options.cls, claims=options.claims))
+    print(ledger_views.ledger_text(paper=options.paper, cls=options.cls, claims=options.claims))
     _warn_before_first_run()
 
 
@@ -189,12 +189,12 @@ def table(options: argparse.Namespace) -> None:
 
 def notebooks(options: argparse.Namespace) -> int:
     """Refresh the stored outputs of the notebooks and README's headline."""
-    from dprepro.kit import ledger, refresh
+    from dprepro.kit import ledger_views, refresh
 
     status = _run_laptop()
     if status == 0:
         refresh.stored_outputs()
-        refresh.readme_headline(ledger.ledger_text())
+        refresh.readme_headline(ledger_views.ledger_text())
     return status
 
 

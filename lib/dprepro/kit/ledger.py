@@ -1,35 +1,21 @@
 """The ledger: every printed number and every claim beside what came out.
 
 `gather` collects the rows that accepted notebook runs left behind, checks that they are about what is printed
-now, adds the numbers that no notebook judged, and writes ledger.csv, claims.csv and ledger.html. `ledger_text`
-shows the same in a terminal; how numbers are counted is in `headline`.
+now, adds the numbers that no notebook judged, and writes ledger.csv, claims.csv and ledger.html (`ledger_views`).
 """
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dprepro.base import paths, store
-from dprepro.base.check import one_of
-from dprepro.base.tabular import fixed_width
-from dprepro.kit import batch, rows, tables
-from dprepro.kit import claims as reported
-from dprepro.kit.headline import CLASSES, classes, fails, headline
+from dprepro.kit import batch, claims, rows
+from dprepro.kit.ledger_views import page
 
 STALE = "from a run before its inputs changed; "
 RECIPES = ("as_stated", "inferred", "valid")
-SOURCES = "Printed numbers were taken from published summaries of the papers, not from the papers themselves."
-TITLES = {
-    "cape": "Cape (arXiv 2505.05922)",
-    "lesson": "DP for LLMs (public course rohitg00/ai-engineering-from-scratch, phase 18, lesson 22)",
-    "retidp": "ReTiDP (arXiv 2509.20283)",
-    "snapaudit": "SnapAudit (arXiv 2511.13502)",
-    "synbench": "SynBench (arXiv 2509.14594)",
-}
 
 
 def gather(profile: str = "laptop") -> pd.DataFrame:
@@ -55,7 +41,7 @@ def gather(profile: str = "laptop") -> pd.DataFrame:
         If the build folder cannot be written.
     """
     runs = batch.accepted(profile)
-    untouched = reported.untouched()
+    untouched = claims.untouched()
     ledger = complete(_judged(runs, "rows.csv", rows.LEDGER), untouched, rows.number_key)
     as_printed = ["value_printed", "spread_printed", "spread_is", "source"]
     key = rows.number_key(ledger)
@@ -67,7 +53,7 @@ def gather(profile: str = "laptop") -> pd.DataFrame:
             f"{notebook}: {number} differs from what data/reported holds; run the notebook again"
         )
     judged_claims = _judged(runs, "claims.csv", rows.CLAIM_LEDGER)
-    all_claims = complete(judged_claims, reported.untouched_claims(), itemgetter("id"))
+    all_claims = complete(judged_claims, claims.untouched_claims(), itemgetter("id"))
     folder = paths.build_dir() / "smoke" if profile == "smoke" else paths.build_dir()
     rows.write_rows(folder / "ledger.csv", ledger, rows.LEDGER)
     rows.write_rows(folder / "claims.csv", all_claims, rows.CLAIM_LEDGER)
@@ -120,106 +106,3 @@ def complete(
     recipes = [*RECIPES, *sorted(set(recipe) - set(RECIPES))]
     order = np.lexsort([recipe.map(recipes.index), name.map(place)])
     return found.iloc[order].reset_index(drop=True)
-
-
-def ledger_text(paper: str | None = None, cls: str | None = None, claims: bool = False) -> str:
-    """Return the ledger as fixed-width text.
-
-    Parameters
-    ----------
-    paper : str, optional
-        One paper, row by row below its headline; the headline of all by default.
-    cls : str, optional
-        One of `headline.CLASSES`: only the rows of its numbers, with their reasons.
-    claims : bool
-        The claims in words instead of the numbers.
-
-    Raises
-    ------
-    ValueError
-        For an unknown paper or class.
-    """
-    if paper is not None:
-        one_of("paper", paper, reported.papers())
-    if cls is not None:
-        one_of("cls", cls, CLASSES)
-    frame = reported.load_claim_ledger() if claims else reported.load_ledger()
-    frame = frame if paper is None else frame[frame["paper"] == paper]
-    if claims:
-        return _claims_text(frame)
-    if cls is not None:
-        return _rows_text(frame[classes(frame) == cls])
-    return headline_text(frame) if paper is None else f"{headline_text(frame)}\n\n{_rows_text(frame)}"
-
-
-def headline_text(ledger: pd.DataFrame) -> str:
-    """Return the counts of each class by table and paper, and the FAILs beside those that chance would give."""
-    counts = headline(ledger)
-    total = counts.groupby(level="paper").sum()
-    lines = [[*names, *map(_count, row)] for names, *row in counts.itertuples()]
-    lines += [[paper, "all", *map(_count, row)] for paper, *row in total.itertuples()]
-    if len(total) > 1:
-        lines.append(["all", "", *map(_count, counts.sum())])
-    headings = [name.replace(" fails or ", "\nfails or\n").replace("N h", "N\nh") for name in counts.columns]
-    text = [SOURCES, "", fixed_width(["paper", "table", *headings], lines, left=("paper", "table"))]
-    missed = fails(ledger)
-    if len(missed):
-        cells = missed.assign(**{"by chance": missed["by chance"].map("{:.1f}".format)}).astype(str)
-        text += ["", "FAILs, and how many chance alone would give if the recipe were exactly right:", ""]
-        left = ("paper", "table", "recipe")
-        text.append(fixed_width(list(cells.columns), cells.to_numpy().tolist(), left))
-    return "\n".join(text)
-
-
-def _count(n: int) -> str:
-    return str(n) if n else "."
-
-
-def _rows_text(found: pd.DataFrame) -> str:
-    parts = []
-    for (paper, table), group in found.groupby(["paper", "table"], sort=False):
-        reasons = "".join(f"\n  {reason}" for reason in group["reason"].unique() if reason)
-        parts.append(f"{paper}/{table}\n{tables.printed_table(group)}{reasons}")
-    return "\n\n".join(parts) or "none"
-
-
-def _claims_text(frame: pd.DataFrame) -> str:
-    cells = []
-    for row in frame.to_dict("records"):
-        n = "" if pd.isna(row["n"]) else f"{row['n']:.0f}"
-        cells.append([row["id"], row["verdict"], _effect(row), n, row["claim"]])
-    headings = ["id", "verdict", "effect", "n", "claim"]
-    return fixed_width(headings, cells, left=("id", "verdict", "claim"))
-
-
-def _effect(row: dict[Any, Any]) -> str:
-    return "" if pd.isna(row["effect"]) else f"{row['effect']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
-
-
-def headline_values(ledger: pd.DataFrame) -> dict[str, Any]:
-    """Return what pages show of the headline: classes, counts by table, totals, and FAILs beside those by chance."""
-    counts = headline(ledger)
-    return {
-        "classes": CLASSES,
-        "counts": [(*names, row) for names, *row in counts.itertuples()],
-        "totals": counts.sum().tolist(),
-        "fails": fails(ledger).to_dict("records"),
-    }
-
-
-def page(ledger: pd.DataFrame, claim_ledger: pd.DataFrame, profile: str) -> str:
-    """Return the ledger as one HTML page: one table for each paper, readable without a script or a network."""
-    also = ledger[["table", "reason", "notebook", "tolerance_from"]]
-    shown = tables.display(ledger).join(also).assign(found=classes(ledger))
-    loader = PackageLoader("dprepro.kit")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.get_template("ledger.html").render(
-        profile=profile,
-        sources=SOURCES,
-        **headline_values(ledger),
-        papers=[
-            (paper, TITLES.get(paper, paper), lines.to_dict("records"))
-            for paper, lines in shown.groupby(ledger["paper"], sort=False)
-        ],
-        claims=[{**row, "effect": _effect(row)} for row in claim_ledger.to_dict("records")],
-    )

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dprepro.base import paths
 from dprepro.base.store import locked, write_atomic
 from dprepro.kit import claims, site_ledger, site_notebooks, tables
-from dprepro.kit.ledger import SOURCES, TITLES, headline_values
+from dprepro.kit.ledger_views import SOURCES, TITLES, headline_values
 from dprepro.kit.site_notebooks import STATES, Source
 
 DOWNLOADS = ("pdf", "png", "csv", "tex")
