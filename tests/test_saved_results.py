@@ -93,6 +93,7 @@ def parts_of(name):
         ("cape_ablation", 2, {"parts": 20, "constants": 10}),
         ("cape_context", 5, {"": 5}),
         ("snapaudit_fixed_data", 9, {"": 5}),
+        ("prompt_loss", 9, {"SANTEXT": 13, "InferDPT": 1}),
         ("prompt_nearest", 16, {"": 3}),
     ],
 )
