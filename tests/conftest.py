@@ -24,13 +24,6 @@ from dprepro.base import paths
 # What the modules of all tests and torch leave in memory stays; looking through it time and again takes a fifth of
 # collection.
 gc.set_threshold(50_000, 20, 20)
-# Dask's processes look at themselves up to a hundred times a second, a twelfth of a core for two workers that have
-# nothing to do; the shared ones live as long as the session, and no test asks what Dask saw.
-os.environ |= {
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
-    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
-}
 GATE = "assert True"
 REPOSITORY = paths.ROOT
 
@@ -116,11 +109,12 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
 @pytest.fixture(scope="session")
 def workers() -> Iterator[Any]:
     """Two worker processes for all tests of the session."""
-    from dprepro.base.cluster import (
-        local_client,  # Dask takes half a second, which most tests need not wait for
-    )
+    import dask  # takes half a second, which most tests need not wait for
 
-    with local_client(2) as client:
+    from dprepro.base.cluster import local_client
+    from dprepro.kit.batch import UNWATCHED
+
+    with dask.config.set(UNWATCHED), local_client(2) as client:
         yield client
 
 

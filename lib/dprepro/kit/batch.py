@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 # Seconds: (one cell, one notebook). The budgets of a laptop run are minutes; a paper run may train models.
 TIMEOUTS = {"smoke": (120.0, 300.0), "laptop": (900.0, 1800.0), "paper": (86_400.0, 172_800.0)}
+# For Dask: its processes look at themselves up to a hundred times a second, which nobody here reads and which takes a
+# twelfth of a core from the notebooks.
+UNWATCHED = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
 
 
 @dataclass(frozen=True)
@@ -144,10 +151,13 @@ def _run_here(
     todo: list[Job], limits: tuple[float, float], jobs: int | None, client: "Client | None", bar: tqdm
 ) -> Generator[tuple[Job, Outcome]]:
     # Imported here: Dask takes half a second, which `list` and `ledger` need not wait for.
+    import dask
+
     from dprepro.base.cluster import cores, finished, local_client
 
     with ExitStack() as stack:
         if client is None:
+            stack.enter_context(dask.config.set(UNWATCHED))
             client = stack.enter_context(local_client(min(jobs or cores(), len(todo))))
         width = jobs or sum(client.nthreads().values()) or 1
         started: set[str] = set()
