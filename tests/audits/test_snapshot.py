@@ -279,14 +279,18 @@ def test_valid_bounds_hold_at_their_confidence(mode, bound, audits, mass):
     mechanism, calls, releases = PrivateVoting(8.0), 200, 1000
     rng = np.random.default_rng([20, audits, int(1000 * mass)])
     made, known = [], {}
-    for _ in range(audits):
+    for number in range(audits):
+        # Most recipes hardly ever fail. One that fails as often as 5 % stops here once in 10,000 seeds, so this
+        # leaves the power of the whole number as it is.
+        if number == 250 and binom.cdf(failures(made, mechanism, mass), number, 0.05) < 1e-4:
+            break
         snapshot = random_snapshot(mass, calls, rng)
         key = content(snapshot, bound) if mode == "design" else len(made)
         if key not in known:
             known[key] = active_audit(snapshot, mechanism, mode=mode, bound=bound, n_sample=releases, rng=rng)
         made.append(known[key])
     # The threshold's sign convention: references named wrongly swap nothing in `failures`.
-    assert failures(made, mechanism, mass) <= binom.ppf(0.999, audits, 0.05)
+    assert failures(made, mechanism, mass) <= binom.ppf(0.999, len(made), 0.05)
 
 
 @pytest.mark.parametrize("bound", ["modal", "betting"])

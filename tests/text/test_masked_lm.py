@@ -42,7 +42,8 @@ def test_held_out_hits_are_those_of_the_manifest(lm, public):
     # Another processor may turn the order of two logits that are equal but for rounding: two tokens of 990.
     assert found == pytest.approx(figures["after"], abs=2.1e-3)
     assert training.unigram(public, held_out) == figures["unigram"]
-    untrained = training.hits(lm.encoder, training.new_head(), held_out)
+    few = {key: (hidden[:200], targets[:200]) for key, (hidden, targets) in held_out.items()}
+    untrained = training.hits(lm.encoder, training.new_head(), few)
     assert found.keys() == {"top1", "top5", "bert_top1", "bert_top5"}
     for share, value in found.items():
         assert value > 1.5 * max(figures["unigram"][share], figures["before"][share], untrained[share])
@@ -62,7 +63,8 @@ def test_training_begins_as_it_did(lm, public):
 
 
 def test_training_repeats_itself_to_the_last_bit(lm, public, monkeypatch):
-    monkeypatch.setitem(training.SETTINGS, "whitened_on", 1)
+    for name, size in {"whitened_on": 1, "batch": 8}.items():
+        monkeypatch.setitem(training.SETTINGS, name, size)
     (_, first), (_, again) = (training.fit(lm.encoder, lm.tokenizer, public, steps=2) for _ in range(2))
     assert again == first
 
