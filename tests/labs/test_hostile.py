@@ -24,7 +24,10 @@ for number in range(3, 64):
 NOTEBOOKS = {
     "scribble": [RIGHT, SCRIBBLE],
     "loop": [RIGHT, "while True: pass", "q1_sensitivity = 2"],
-    "stubborn": [RIGHT, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"],
+    "stubborn": [
+        RIGHT,
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(0.1)",
+    ],
     "memory": [RIGHT, "hoard = []\nwhile True: hoard.append(b'x' * 10**8)"],
     "forks": [RIGHT, "import os\nwhile True:\n  try:\n    os.fork()\n  except OSError: pass"],
     "gone": [RIGHT, "import os; os._exit(3)", "q2_reason = 'a'"],

@@ -1,6 +1,8 @@
 """What the release writes for each student, and what it refuses."""
 
 import json
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -38,6 +40,28 @@ def test_each_student_has_a_seed_and_a_name(course):
     assert cells["ada"]["q2-solution"] == "q2_reason = ..."
     assert not any("ignored" in name for name in cells["ada"])
     assert read_roster(course.build / "labs" / "roster.csv") == ["ada", "bob", "cyd", "dan", "eve"]
+
+
+def test_library_of_students_imports_without_torch(course):
+    wanted = [
+        "mechanisms.dp_sgd",
+        "mechanisms.accounting",
+        "audits.canary",
+        "audits.inversion",
+        "audits.audit_card",
+    ]
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys(("torch", "opacus", "transformers"), None))
+import importlib, pathlib, dprepro
+assert pathlib.Path(dprepro.__file__).parent.parent == pathlib.Path.cwd()
+for room in {wanted}:
+    importlib.import_module(f"dprepro.{{room}}")
+"""
+    folder = course.build / "labs" / "release" / "ada"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_later_release_adds_students_and_keeps_seeds(course, tmp_path):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
+from dprepro.text import practice_mail
 from dprepro.text.practice_mail import END, TEAMS, VOCABULARY, WORDS, draw_mail, token_rows
 
 
@@ -31,6 +32,17 @@ def test_the_same_seed_draws_the_same_mail_and_another_another():
     one, again, other = (draw_mail(np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert one.private == again.private
     assert one.private != other.private
+
+
+def test_lines_are_those_that_choice_draws_one_by_one():
+    things, states = np.random.default_rng(6).dirichlet(np.full(24, 0.4), size=3), np.full((3, 12), 1 / 12)
+    rng, teams = np.random.default_rng(7), len(TEAMS)
+    drawn = [
+        f"{TEAMS[team]} {rng.choice(practice_mail._THINGS, p=things[team])} "
+        f"{rng.choice(practice_mail._STATES, p=states[team])} since {rng.choice(practice_mail._DAYS)}"
+        for team in rng.integers(teams, size=200)
+    ]
+    assert practice_mail._lines(200, things, states, np.random.default_rng(7)) == drawn
 
 
 @pytest.mark.parametrize("place", [1, 2])

@@ -6,6 +6,7 @@ others a phrase that every letter of their kind has. Some are in the training da
 each. A third kind are beginnings for canaries that end in a token of their own (``canary_new_tokens``).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,15 +95,18 @@ def draw_letters(
     people = [people[i] for i in rng.permutation(len(people))]
     is_code = np.repeat([True, False, True], [single, single, len(often)])
     times = np.concatenate([rng.integers(2, size=2 * single), np.array(often, dtype=np.int64)])
-    texts = [_letter(person, bool(code), rng) for person, code in zip(people, is_code, strict=False)]
+    texts = _letters(people[: len(is_code)], is_code, rng)
     beginnings = [f"dear {person} your new code is" for person in people[len(texts) : wanted]]
-    strangers = rng.choice(np.array(people[wanted:]), size=known)
-    letters = [_letter(str(person), i % 3 > 0, rng) for i, person in enumerate(strangers)]
+    strangers = rng.choice(np.array(people[wanted:]), size=known).tolist()
+    letters = _letters(strangers, (i % 3 > 0 for i in range(known)), rng)
     coins = rng.random(marked) < 0.5
     return Letters(letters, texts, is_code, times, len(often), beginnings, coins)
 
 
-def _letter(person: str, code: bool, rng: np.random.Generator) -> str:
+def _letters(people: Sequence[str], codes: Iterable[bool], rng: np.random.Generator) -> list[str]:
     # Drawn for both kinds, so that a letter does not depend on the kind of those before it.
-    digits = rng.choice(DIGITS, size=SUFFIX)
-    return f"dear {person} your new {'code' if code else 'card'} is {' '.join(digits if code else PHRASE)}"
+    digits = rng.choice(DIGITS, size=(len(people), SUFFIX))
+    return [
+        f"dear {person} your new {'code' if code else 'card'} is {' '.join(own if code else PHRASE)}"
+        for person, code, own in zip(people, codes, digits, strict=True)
+    ]

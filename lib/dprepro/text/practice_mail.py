@@ -103,8 +103,13 @@ def token_rows(texts: Sequence[str]) -> list[list[int]]:
 def _lines(
     n: int, things: NDArray[np.float64], states: NDArray[np.float64], rng: np.random.Generator
 ) -> list[str]:
-    return [
-        f"{TEAMS[team]} {rng.choice(_THINGS, p=things[team])} {rng.choice(_STATES, p=states[team])} "
-        f"since {rng.choice(_DAYS)}"
-        for team in rng.integers(len(TEAMS), size=n)
-    ]
+    # As `rng.choice(_THINGS, p=things[team])` draws, which would check and add up the probabilities for each word.
+    thing_law, state_law = (
+        np.cumsum(law, axis=1) / np.cumsum(law, axis=1)[:, -1:] for law in (things, states)
+    )
+    lines = []
+    for team in rng.integers(len(TEAMS), size=n):
+        thing = _THINGS[thing_law[team].searchsorted(rng.random(), side="right")]
+        state = _STATES[state_law[team].searchsorted(rng.random(), side="right")]
+        lines.append(f"{TEAMS[team]} {thing} {state} since {_DAYS[rng.integers(len(_DAYS))]}")
+    return lines

@@ -99,7 +99,14 @@ def word_lm(
         tokenizer_object=split, bos_token=END, eos_token=END, pad_token=PAD, model_max_length=window
     )
     no_dropout: dict[str, Any] = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
-    config = GPT2Config(vocab_size=len(known), bos_token_id=0, eos_token_id=0, **sizes, **no_dropout)
+    config = GPT2Config(
+        vocab_size=len(known),
+        bos_token_id=0,
+        eos_token_id=0,
+        activation_function="gelu_pytorch_tanh",  # GPT-2's own, in one operation in place of eight
+        **sizes,
+        **no_dropout,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**63)))
         model = GPT2LMHeadModel(config).eval()
