@@ -28,6 +28,16 @@ GATE = "assert True"
 REPOSITORY = paths.ROOT
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Look for garbage once; pytest does so five times more and Python at its end, four seconds a process."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep a module together, as loadscope does, but for the long ones whose cases have nothing in common."""
     from xdist.scheduler import LoadScopeScheduling
