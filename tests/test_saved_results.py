@@ -86,7 +86,7 @@ def parts_of(name):
     ("name", "wholes", "parts"),
     [
         ("snapaudit_coverage", 12, {"": 4}),
-        ("snapaudit_separation", 10, {", active": 1, ", passive": 4}),
+        ("snapaudit_separation", 10, {", active": 3, ", passive": 4}),
         ("pmixed_perplexity", 16, {"": 4}),
         ("pmixed_more_experts", 6, {"": 4}),
         ("cape_losses", 4, {"": 13}),

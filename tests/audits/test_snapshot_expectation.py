@@ -6,7 +6,7 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from dprepro.audits.snapshot import Snapshot, active_audit, passive_audit
-from dprepro.audits.snapshot_expectation import black_box_moments, white_box_runs
+from dprepro.audits.snapshot_expectation import black_box_moments, sorted_uniforms, white_box_runs
 from dprepro.mechanisms.in_context.voting import PrivateVoting
 from dprepro.stats.bounds import clopper_pearson
 from dprepro.stats.gdp import epsilon_to_mu, mu_to_epsilon
@@ -106,6 +106,19 @@ def test_a_repeat_does_not_depend_on_how_many_there_are():
     few = white_box_runs([1.0, 2.0], 100, 3, np.random.default_rng(5), delta=DELTA)
     many = white_box_runs([1.0, 2.0], 100, 8, np.random.default_rng(5), delta=DELTA)
     np.testing.assert_allclose(few, many[:3], rtol=1e-12)
+
+
+def test_sorted_uniforms_are_order_statistics():
+    rng, draws = np.random.default_rng(3), 20_000
+    found = ndtri([sorted_uniforms(3, rng) for _ in range(draws)])
+    assert (np.diff(found) > 0).all()
+    # Of three, the largest has mean 3/(2 sqrt(pi)); the whole has mean 0 and variance 1 each.
+    top, square = 1.5 / np.sqrt(np.pi), 1 + np.sqrt(3) / (2 * np.pi)
+    error = 4 / np.sqrt(draws)
+    assert found.mean(axis=0) == pytest.approx([-top, 0, top], abs=error * 0.75)
+    assert (found[:, 2] ** 2).mean() == pytest.approx(square, abs=error * 1.6)
+    assert (found**2).mean() == pytest.approx(1, abs=error * 0.9)
+    assert found.sum(axis=1).var() == pytest.approx(3, abs=error * 3 * 2**0.5)
 
 
 def test_noise_is_shared_along_a_row():

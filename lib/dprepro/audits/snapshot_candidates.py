@@ -22,7 +22,6 @@ from dprepro.stats.tradeoff import epsilon_gdp
 
 Array = NDArray[np.float64]
 _EXACT = 20_000  # trials up to which a report is summed exactly
-_HALVINGS = 27  # of the interval that holds a cut: to 1e-8 of its length
 
 
 def nearest_rates(
@@ -75,22 +74,15 @@ def nearest_rates(
     height_in, height_out = height[:, canary], height[:, ~canary]
     along_in, along_out = along[canary], along[~canary]
 
-    def lead(cut: Array) -> Array:
-        best_in = (height_in + cut[:, None] * along_in).max(axis=1)
-        return np.asarray(best_in - (height_out + cut[:, None] * along_out).max(axis=1))
-
-    # Every candidate of the canary's side rises faster along the direction than any other, so the lead rises.
-    at_zero = lead(np.zeros(n))
-    reach = np.abs(at_zero) / (along_in.min() - along_out.max()) * (1 + 1e-9)
-    low, high = np.where(at_zero > 0, -reach, 0.0), np.where(at_zero > 0, 0.0, reach)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        above = lead(middle) >= 0
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    # Candidate i of the canary's side beats j of the other from (height_j - height_i) / (along_i - along_j) on, since
+    # it rises faster; the side wins from where one of its candidates has beaten all of the other.
+    cut = np.full(n, np.inf)
+    for height_i, along_i in zip(height_in.T, along_in, strict=True):
+        cut = np.minimum(cut, ((height_out - height_i[:, None]) / (along_i - along_out)).max(axis=1))
     # The middle of the two means lies at the foot of `direction` plus this much.
     offset = float((y_in + y_out) @ direction) / 2
     half = np.array([[distance / 2], [-distance / 2]])
-    return np.asarray(ndtr((offset + half - (low + high) / 2) / mechanism.sigma))
+    return np.asarray(ndtr((offset + half - cut) / mechanism.sigma))
 
 
 def candidate_rates(

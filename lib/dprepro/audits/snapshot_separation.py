@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from dprepro.audits.snapshot_expectation import white_box_runs
+from dprepro.audits.snapshot_expectation import sorted_uniforms, white_box_runs
 from dprepro.base.check import in_interval, one_of, positive_count
 from dprepro.stats.lower_bound import LowerBound, Rates, best_rates, epsilon_lower_bound
 from dprepro.stats.tradeoff import CONVERSIONS
@@ -77,9 +77,11 @@ def logistic_runs(
     one_of("choice", choice, ("same", "held_out"))
     limits = np.empty((2, int(positive_count("repeats", repeats)), len(moves)))
     for row, child in enumerate(rng.spawn(limits.shape[1])):
-        noise = child.logistic(size=(2, n))
-        if choice == "same":
-            noise.sort(axis=1)
+        noise = (
+            logit([sorted_uniforms(n, child), sorted_uniforms(n, child)])
+            if choice == "same"
+            else child.logistic(size=(2, n))
+        )
         for column, move in enumerate(moves):
             found: Rates | LowerBound
             if choice == "same":
