@@ -92,17 +92,27 @@ def parts_of(name):
         ("cape_losses", 4, {"": 13}),
         ("cape_ablation", 2, {"parts": 20, "constants": 10}),
         ("cape_context", 5, {"": 5}),
+        (
+            "cape_similarity",
+            7,
+            {
+                **dict.fromkeys(("masked, both", "causal, both", "masked, none"), 40),
+                **dict.fromkeys(
+                    ("unmasked, both", "left, both", "masked, punctuation", "masked, stop words"), 20
+                ),
+            },
+        ),
         ("snapaudit_fixed_data", 9, {"": 5}),
         ("prompt_loss", 9, {"SANTEXT": 13, "InferDPT": 1}),
         ("prompt_nearest", 16, {"": 3}),
     ],
 )
 def test_no_part_is_missing_or_double(name, wholes, parts):
-    """Readers add parts up, so that a missing one would go unnoticed. `parts`: how many, by a word of the key."""
+    """Readers add parts up, so that a missing one would go unnoticed. `parts`: how many, by key or a word of it."""
     found = parts_of(name)
     assert len(found) == wholes
     for whole, numbers in found.items():
-        (number,) = (number for word, number in parts.items() if word in whole)
+        (number,) = {parts[whole]} if whole in parts else (parts[word] for word in parts if word in whole)
         assert sorted(numbers) == list(range(number)), whole
     # Where the code is told how many parts there are, it cuts into so many.
     assert results.recipe(name).parameters.get("parts", max(parts.values())) == max(parts.values())
