@@ -10,15 +10,15 @@ JSON has no tuple, array or NaN. They are objects of one key: {"tuple": [...]}, 
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # what runs a submission starts once for each, and has no use for NumPy
+    from numpy.typing import NDArray
 
 LARGEST = 1_000_000  # bytes, of all answers of a lab
 LONGEST = 200_000  # values in one array
 DEEPEST = 8
-KINDS = {"b": (bool, np.bool_), "i": (int, np.int64), "u": (int, np.uint64), "f": (float, np.float64)}
+KINDS = {"b": (bool, "bool"), "i": (int, "int64"), "u": (int, "uint64"), "f": (float, "float64")}
 
 SAVE = f"""
 import json, math, re, sys
@@ -127,12 +127,14 @@ def _item(pair: Any, depth: int) -> tuple[Any, Any]:
     if not isinstance(pair, list) or len(pair) != 2:
         raise ValueError("answers hold a dict of unknown form")
     key = _value(pair[0], 1)
-    if isinstance(key, list | tuple | dict | np.ndarray):
+    if not isinstance(key, bool | int | float | str | None):
         raise ValueError("answers hold a dict with a key that is not plain")
     return key, _value(pair[1], depth - 1)
 
 
-def _array(parts: list[Any]) -> NDArray[Any]:
+def _array(parts: list[Any]) -> "NDArray[Any]":
+    import numpy as np
+
     if len(parts) != 3 or not isinstance(parts[1], list) or not isinstance(parts[2], list):
         raise ValueError("answers hold an array of unknown form")
     kind, shape, values = parts

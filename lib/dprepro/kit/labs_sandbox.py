@@ -252,7 +252,7 @@ def _watch(
     }
     while True:
         with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=0.1)
+            process.wait(timeout=0.2)  # looking through all processes takes milliseconds
             return ""
         tree = _tree(process)
         for why, holds in reasons.items():
