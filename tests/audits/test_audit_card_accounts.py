@@ -117,9 +117,11 @@ class TestReplaceOne:
         def density(y, mean):
             return (1 - rate) * stats.norm.pdf(y, 0, sigma) + rate * stats.norm.pdf(y, mean, sigma)
 
+        grid = np.linspace(-12, 12, 200_001)
+        one, other = density(grid, 1.0), density(grid, -1.0)
+
         def excess(eps):
-            grid = np.linspace(-12, 12, 200_001)
-            gap = density(grid, 1.0) - math.exp(eps) * density(grid, -1.0)
+            gap = one - math.exp(eps) * other
             return integrate.trapezoid(np.maximum(gap, 0), grid) - delta
 
         exact = optimize.brentq(excess, 0, 5)
