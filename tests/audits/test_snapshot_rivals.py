@@ -6,18 +6,20 @@ import pytest
 from scipy.stats import chi2
 
 from dprepro.audits import snapshot_rivals as rivals
+from dprepro.audits.snapshot_expectation import white_box_runs
 from dprepro.kit import claims
+from dprepro.mechanisms.in_context.voting import PrivateVoting
 
-FEW = {"active_repeats": 2, "passive_repeats": 3}
+FEW = {"active_repeats": 2, "passive_repeats": 3, "audit_seed": 0}
 
 
-def report(key, seed=0):
-    return rivals.report(key, np.random.default_rng(seed), **FEW)
+def report(key, **sizes):
+    return rivals.report(key, None, **(FEW | sizes))
 
 
 @pytest.mark.parametrize("name", list(rivals.RIVALS))
 def test_every_rival_reports_for_every_view(name):
-    found = report(f"{name}, white box, passive")
+    found = report(f"{name}, white box, passive, 1, 0")
     assert len(found["mean"]) == len(found["sd"]) == len(rivals.EPSILONS)
     assert np.all(np.diff(found["mean"]) > 0)
 
@@ -27,6 +29,30 @@ def test_rivals_differ_from_the_inferred_recipe_in_one_respect():
         changed = [field for field in vars(rival) if getattr(rival, field) != getattr(rivals.INFERRED, field)]
         # A held-out threshold is sought over all scores of its half: grid and choice are one respect.
         assert len(changed) == {"inferred": 0, "held-out half": 2}.get(name, 1)
+
+
+def test_parts_joined_are_the_audits_of_a_stream_at_once():
+    whole = report("200 thresholds, white box, passive, 4, 0", passive_repeats=12)
+    stream = np.random.default_rng(np.random.SeedSequence(0).spawn(5)[4])
+    mu = [2**0.5 / PrivateVoting(epsilon, rivals.DELTA).sigma for epsilon in rivals.EPSILONS]
+    runs = white_box_runs(mu, 2_000, 12, stream, delta=rivals.DELTA, conversion="gdp", grid=200)
+    assert whole["mean"] == pytest.approx(runs.mean(axis=0))
+    parts = {
+        f"200 thresholds, white box, passive, 4, {part}": report(
+            f"200 thresholds, white box, passive, 4, {part}", passive_repeats=4
+        )
+        for part in range(3)
+    }
+    black = {"inferred, black box, passive": {"mean": [1.0], "sd": [0.5]}}
+    found = rivals.joined(parts | black)
+    assert found.keys() == {"200 thresholds, white box, passive", "inferred, black box, passive"}
+    assert found["inferred, black box, passive"] == {"mean": [1.0], "sd": [0.5]}
+    for what in ("mean", "sd"):
+        assert found["200 thresholds, white box, passive"][what] == pytest.approx(whole[what], rel=1e-12)
+    printed = pd.DataFrame([{"column": "White-PV (Passive)", "epsilon": 2.0, "value": 1.8, "unit": 0.01}])
+    at_once = {"200 thresholds, white box, passive": {what: whole[what] for what in ("mean", "sd")}}
+    fits = [rivals.misfits(printed, given)["white box"]["200 thresholds"] for given in (parts, at_once)]
+    assert fits[0] == pytest.approx(fits[1])
 
 
 def test_noise_for_sensitivity_1_separates_the_votes_further():
@@ -77,6 +103,8 @@ def test_the_inferred_recipe_wins_on_the_printed_black_box_cells():
     [
         ("best, white box, active", "rival of the key must be one of"),
         ("inferred, grey box, active", "view of the key must be one of 'black box', 'white box'"),
+        ("inferred, white box, active", "number of the stream"),
+        ("inferred, white box, active, 2", "number of the part"),
         ("inferred, white box", "mode must be one of 'active', 'passive', got ''"),
     ],
 )

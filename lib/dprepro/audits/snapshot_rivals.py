@@ -4,7 +4,8 @@ The summary of the paper leaves open which recipe made the printed numbers. Each
 ``inferred`` in one respect; how well it fits is judged on all cells at once by `misfits`.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dprepro.audits.snapshot_expectation import black_box_moments, white_box_runs
-from dprepro.base.check import one_of
+from dprepro.base.check import one_of, positive_count
 from dprepro.mechanisms.in_context.voting import PrivateVoting
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -62,29 +63,33 @@ RIVALS = {
 
 
 def report(
-    key: str, rng: np.random.Generator, *, active_repeats: int, passive_repeats: int
-) -> dict[str, list[float]]:
+    key: str, rng: np.random.Generator, *, active_repeats: int, passive_repeats: int, audit_seed: int
+) -> dict[str, Any]:
     """Mean and standard deviation of what one audit under a rival reports: an item of a saved result.
 
     Parameters
     ----------
     key : str
-        Rival, view and mode: "inferred, white box, active".
+        Rival, view and mode: "inferred, black box, active". Of a white box the numbers of its stream and of a part of
+        its audits too: "inferred, white box, active, 2, 0". Each part goes on where the one before ends.
     rng : numpy.random.Generator
+        Not used: audits have a seed of their own.
     active_repeats, passive_repeats : int
-        Simulated white-box audits; a black box is summed exactly.
+        Simulated white-box audits in a part; a black box is summed exactly.
+    audit_seed : int
+        Audit r of stream s draws by SeedSequence(audit_seed, spawn_key=(s, r)).
 
     Returns
     -------
     dict
-        "mean" and "sd", one value for each of `EPSILONS`.
+        "mean" and "sd", one value for each of `EPSILONS`; of a white box "audits", how many they are of.
 
     Raises
     ------
     ValueError
-        For a key that names no rival, view or mode.
+        For a key that names no rival, view or mode, or a white box without its numbers.
     """
-    name, view, mode = [*key.split(", "), "", ""][:3]
+    name, view, mode, stream, part = [*key.split(", "), "", "", "", ""][:5]
     rival = RIVALS[one_of("rival of the key", name, tuple(RIVALS))]
     trials = rival.trials(mode)
     mechanisms = [PrivateVoting(epsilon, DELTA, rival.adjacency) for epsilon in EPSILONS]
@@ -95,22 +100,52 @@ def report(
             for tpr, fpr in wins
         ]
         return {"mean": [mean for mean, _ in moments], "sd": [sd for _, sd in moments]}
+    repeats = active_repeats if mode == "active" else passive_repeats
+    which = int(positive_count("number of the stream", stream, minimum=0))
+    before = int(positive_count("number of the part", part, minimum=0)) * repeats
+    audits = np.random.SeedSequence(audit_seed, spawn_key=(which,), n_children_spawned=before)
     distance = float(np.linalg.norm(VOTES[0] - VOTES[1]))
     runs = white_box_runs(
         [distance / mechanism.sigma for mechanism in mechanisms],
         trials,
-        active_repeats if mode == "active" else passive_repeats,
-        rng,
+        repeats,
+        np.random.default_rng(audits),
         delta=DELTA,
         alpha=rival.alpha,
         conversion=rival.conversion,
         choice=rival.choice,
         grid=rival.grid,
     )
-    return {"mean": runs.mean(axis=0).tolist(), "sd": runs.std(axis=0, ddof=1).tolist()}
+    return {"mean": runs.mean(axis=0), "sd": runs.std(axis=0, ddof=1), "audits": repeats}
 
 
-def misfits(printed: pd.DataFrame, reports: Mapping[str, Mapping[str, list[float]]]) -> pd.DataFrame:
+def joined(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Put the parts of each white box together, "inferred, white box, active, 2, 0" and so on.
+
+    Parameters
+    ----------
+    reports : mapping
+        Key to moments, as `report` returns them.
+
+    Returns
+    -------
+    dict
+        By rival, view and mode: mean and sd over the audits of all parts.
+    """
+    parts: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for key, moments in reports.items():
+        parts[", ".join(key.split(", ")[:3])].append(moments)
+    return {key: _pooled(moments) if "audits" in moments[0] else moments[0] for key, moments in parts.items()}
+
+
+def _pooled(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    n, means, deviations = (np.array([part[what] for part in parts]) for what in ("audits", "mean", "sd"))
+    mean = n @ means / n.sum()
+    squares = (n - 1) @ deviations**2 + n @ (means - mean) ** 2
+    return {"mean": mean, "sd": np.sqrt(squares / (n.sum() - 1))}
+
+
+def misfits(printed: pd.DataFrame, reports: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Chi-square a cell of the printed means under each rival: about 1 for the one that made them.
 
     Parameters
@@ -119,7 +154,7 @@ def misfits(printed: pd.DataFrame, reports: Mapping[str, Mapping[str, list[float
         Columns column ("Black-PV (Active)" and the like), epsilon, value, unit: each value the mean of
         `RUNS` audits, rounded to its unit (which adds a variance of unit^2/12).
     reports : mapping
-        Key to moments, as `report` returns them.
+        Key to moments, as `report` returns them, in any number of parts.
 
     Returns
     -------
@@ -127,11 +162,12 @@ def misfits(printed: pd.DataFrame, reports: Mapping[str, Mapping[str, list[float
         A row for each rival; columns "black box", "white box", and the latter without the cell that fits worst.
         NaN where a rival was not reported.
     """
+    moments = joined(reports)
     found = pd.DataFrame(index=list(RIVALS), columns=["black box", "white box", WORST_OUT], dtype=float)
     for name in RIVALS:
         for view in ("black box", "white box"):
             cells = printed[printed["column"].str.startswith(view[:5].title())].to_dict("records")
-            squares = sorted(_squared_deviation(cell, name, view, reports) for cell in cells)
+            squares = sorted(_squared_deviation(cell, name, view, moments) for cell in cells)
             if squares:
                 found.loc[name, view] = np.mean(squares)
             if view == "white box" and len(squares) > 1:
@@ -140,7 +176,7 @@ def misfits(printed: pd.DataFrame, reports: Mapping[str, Mapping[str, list[float
 
 
 def _squared_deviation(
-    cell: Mapping[Any, Any], name: str, view: str, reports: Mapping[str, Mapping[str, list[float]]]
+    cell: Mapping[Any, Any], name: str, view: str, reports: Mapping[str, Mapping[str, Any]]
 ) -> float:
     mode = "active" if "Active" in cell["column"] else "passive"
     # A rival in the passive trials alone leaves the active cells as they are.
