@@ -73,7 +73,9 @@ class Trial:
             book.cells.insert(0, nbformat.v4.new_code_cell(NO_TORCH))
         where = "import dprepro, pathlib; print(pathlib.Path(dprepro.__file__).parent)"
         book.cells += [nbformat.v4.new_code_cell(where), nbformat.v4.new_code_cell(save_code(str(out)))]
-        client = NotebookClient(book, timeout=120, resources={"metadata": {"path": str(folder)}})
+        client = NotebookClient(
+            book, timeout=120, shutdown_kernel="immediate", resources={"metadata": {"path": str(folder)}}
+        )
         # Its output widgets write to the shell channel while it waits there: a reply that comes just then is seen
         # only once the timeout has passed, one run in four.
         client.comm_open_handlers.clear()
