@@ -23,13 +23,14 @@ from dprepro.base import paths
 
 # What the modules of all tests and torch leave in memory stays; looking through it time and again takes a fifth of
 # collection.
-gc.set_threshold(50_000, 20, 20)
+gc.set_threshold(1_000_000, 20, 20)
 GATE = "assert True"
 REPOSITORY = paths.ROOT
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_sessionfinish() -> None:
