@@ -54,9 +54,18 @@ def table(packaged):
 def gguf():
     """The module of that name, which reads the file once: transformers would do so for each of its questions."""
     module = pytest.importorskip("gguf")
+    read = module.GGUFReader
+
+    @functools.cache
+    def reader(path):
+        # A million slices of a memory map cost more than those of an array in memory.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(np, "memmap", lambda file, mode: np.fromfile(file, np.uint8))
+            return read(path)
+
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("GGUFReader", "get_tensor_name_map"):
-            patch.setattr(module, name, functools.cache(getattr(module, name)))
+        patch.setattr(module, "GGUFReader", reader)
+        patch.setattr(module, "get_tensor_name_map", functools.cache(module.get_tensor_name_map))
         yield module
 
 
