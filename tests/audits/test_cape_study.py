@@ -1,9 +1,9 @@
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
 
-from dprepro.audits import cape_context, cape_losses, cape_parts, cape_study
+from dprepro.audits import cape_context, cape_losses, cape_study
 from dprepro.audits.prompt_snippets import snippets
 from dprepro.mechanisms.prompt.cape import Cape
 from dprepro.mechanisms.prompt.exact_loss import worst_case_loss
@@ -36,7 +36,7 @@ words = cache(Words)  # nothing changes it
 @pytest.fixture(autouse=True)
 def model(monkeypatch):
     found = words()
-    for module in (cape_study, cape_losses, cape_context, cape_parts):
+    for module in (cape_study, cape_losses, cape_context):
         monkeypatch.setattr(module, "context_named", lambda name: found)
     return found
 
@@ -54,36 +54,6 @@ def test_similarity_by_part(model):
     assert np.mean(bare["1, words"]) < np.mean(found["1, words"])
     with pytest.raises(ValueError, match="context must be one of"):
         cape_study.similarity("right, both, 0", np.random.default_rng(0), **SIZES)
-
-
-@pytest.mark.parametrize(("view", "first"), [("causal, both", 8), ("masked, none", 16)])
-def test_parts_joined_are_the_whole_computed_at_once(view, first, monkeypatch):
-    few_places = partial(cape_study.places_of, size=9)  # several blocks a part, none of which ends with it
-    for module in (cape_study, cape_parts):
-        monkeypatch.setattr(module, "places_of", few_places)
-    given = {"sentences": 12, "epsilons": [1.0, 6.0]}
-    stream = np.random.default_rng(np.random.SeedSequence(4).spawn(first + 3)[first + 1])
-    whole = cape_study.similarity(f"{view}, 1", stream, parts=3, **given)
-    items = [
-        cape_parts.similarity(f"{view}, {part}", None, parts=6, wholes=3, draw_seed=4, **given)
-        for part in (2, 3)
-    ]
-    for name, value in whole.items():
-        first_part, second = (item[name] for item in items)
-        assert first_part + second == value, name
-    assert 0 < whole["6, unchanged"] < whole["sensitive"]
-
-
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        ("right, both, 0", "view of the key must be one of 'masked, both', .* got 'right, both'"),
-        ("left, both, 6", "part of the key must be one of '0', .* got '6'"),
-    ],
-)
-def test_a_similarity_of_no_part(key, message):
-    with pytest.raises(ValueError, match=message):
-        cape_parts.similarity(key, None, sentences=12, parts=6, wholes=3, epsilons=[1.0], draw_seed=4)
 
 
 def test_blocks_of_places_are_texts_in_order(model):

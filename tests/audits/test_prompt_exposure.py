@@ -5,7 +5,7 @@ import pytest
 
 from dprepro.audits import prompt_exposure, prompt_snippets
 from dprepro.audits.prompt_attacks import nearest_success, neighbour_reach
-from dprepro.audits.prompt_exposure import bayes, kept_words, loss, nearest, token_prior
+from dprepro.audits.prompt_exposure import bayes, kept_words, nearest, token_prior
 from dprepro.audits.prompt_report import kept_by_label, nearest_by_mechanism
 from dprepro.audits.prompt_snippets import Snippets
 from dprepro.mechanisms.prompt.vocabulary import Vocabulary
@@ -99,17 +99,6 @@ def test_bayes_knows_more_than_chance():
     cape = bayes("Cape, 3", np.random.default_rng(3), prior_size=3, places=2, sentences=3)
     assert len(cape["success"]) == 2
     assert all(0.5 <= value <= 1 for value in cape["success"])
-
-
-def test_loss_names_the_worst_pair():
-    found = loss("SANTEXT, 2", RNG, inputs=5)
-    table = prompt_snippets.pieces_mechanism("SANTEXT").log_channel(range(60), 2.0)
-    assert found["loss"] == pytest.approx((table.max(axis=0) - table.min(axis=0)).max())
-    output, likely, unlikely = (WORDS.index(found[name]) for name in ("output", "likely", "unlikely"))
-    assert found["loss"] == pytest.approx(table[likely, output] - table[unlikely, output])
-    few = loss("InferDPT, 1", RNG, inputs=5)
-    assert WORDS.index(few["likely"]) < 5
-    assert WORDS.index(few["unlikely"]) < 5
 
 
 def test_kept_words_against_the_whole_text(monkeypatch):

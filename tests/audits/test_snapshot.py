@@ -9,6 +9,7 @@ from scipy.stats import binom, norm
 
 from dprepro.audits.snapshot import Snapshot, active_audit, passive_audit, stated_ceiling
 from dprepro.mechanisms.in_context.voting import PrivateVoting
+from dprepro.stats.bounds import clopper_pearson
 from dprepro.stats.gdp import mu_to_epsilon
 from dprepro.stats.tradeoff import epsilon_gdp
 
@@ -117,6 +118,20 @@ def test_as_stated_in_design_mode_by_hand():
     best = np.max(ndtri(norm.cdf(mu - t) - 0.008443) - ndtri(norm.cdf(-t) + 0.008443))
     audit = active_audit(constant(), PrivateVoting(8.0), recipe="as_stated", mode="design")
     assert audit.epsilon == pytest.approx(float(mu_to_epsilon(best, DELTA)), abs=2e-3)
+
+
+def test_mixed_clean_outputs_have_the_rate_of_their_mixture():
+    votes, mechanism = np.array([V_IN, V_OUT]), PrivateVoting(4.0)
+    sides = (
+        np.random.default_rng(0).permutation(np.repeat(votes, n, axis=0)) for n in ((700, 300), (100, 900))
+    )
+    audit = active_audit(
+        Snapshot(*sides), mechanism, recipe="inferred", mode="design", view="black", n_sample=1000
+    )
+    wins = mechanism.win_probability(votes, label=0)
+    hits = int(np.array([0.7, 0.3]) @ wins * 1000), int(np.ceil(np.array([0.1, 0.9]) @ wins * 1000))
+    (low, _), (_, up) = (clopper_pearson(count, 1000, 0.05) for count in hits)
+    assert audit.epsilon == pytest.approx(float(epsilon_gdp(low, up, DELTA)), rel=1e-9)
 
 
 @pytest.mark.parametrize(("epsilon", "target"), [(8, 7.935), (16, 15.82)])

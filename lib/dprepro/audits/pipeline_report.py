@@ -69,13 +69,16 @@ def clean_outputs(
         raise ValueError(f"start must begin the key of a block, got {start!r}")
     if reading is None and kind != "votes":
         raise ValueError(f"reading must be given for {kind}, got None")
-    # Many runs gave the same answers, and an embedding takes a network.
-    read = None if reading is None else cache(reading.statistic) if kind == "texts" else reading.statistic
+    read = None if reading is None else reading.statistic
+    if read is not None and kind == "texts":
+        read = cache(read)  # many runs gave the same answers, and an embedding takes a network
     sides = {}
     for side in SIDES:
         if kind == "texts":
             answers = [line for block in blocks for line in block[side].split("\n")]
-            runs = [tuple(answers[place : place + PARTITIONS]) for place in range(0, len(answers), PARTITIONS)]
+            runs = [
+                tuple(answers[place : place + PARTITIONS]) for place in range(0, len(answers), PARTITIONS)
+            ]
         else:
             shape = (
                 (-1, len(labels(task, style)))

@@ -1,7 +1,7 @@
-"""What perturbed film snippets expose: exact losses and success of attacks, mechanism by mechanism.
+"""What perturbed film snippets expose: success of attacks, mechanism by mechanism.
 
 On one footing as `prompt_study.utility`: pieces of words, one tokenizer, stop words and punctuation kept. Each
-function is that of a saved result; attacks are in `prompt_attacks`, losses in `exact_loss`.
+function is that of a saved result; attacks are in `prompt_attacks`, exact losses in `prompt_pairs`.
 """
 
 from collections import Counter
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dprepro.audits.prompt_attacks import bayes_success, nearest_success, neighbour_reach
 from dprepro.audits.prompt_kept import guess_labels, skeleton
 from dprepro.audits.prompt_snippets import context_model, pieces_mechanism, snippets, split_key
-from dprepro.mechanisms.prompt.exact_loss import worst_case_loss
 from dprepro.mechanisms.prompt.perturbation import Array
 from dprepro.mechanisms.prompt.vocabulary import OUTSIDE, FloatArray, IntArray, Vocabulary
 from dprepro.text.corpora import corpus
@@ -128,36 +127,6 @@ def bayes(
         contexts = list(model.logits(cuts, drawn[:, 0], drawn[:, 1]))
     success = [bayes_success(mechanism, rows, prior, float(epsilon), context) for context in contexts]
     return {"success": success, "chance": float(prior.max())}
-
-
-def loss(key: str, rng: np.random.Generator, *, inputs: int) -> dict[str, Any]:
-    """Return one item: the exact worst-case loss of SANTEXT or InferDPT for one token.
-
-    Parameters
-    ----------
-    key : str
-        "SANTEXT, 6".
-    rng : Generator
-        Not used.
-    inputs : int
-        For InferDPT, whose distribution is a sum over radii, pairs of the first so many pieces only, so that its loss
-        is a lower bound; SANTEXT: all pairs.
-
-    Returns
-    -------
-    dict
-        loss: in nats (null where it is infinite); output, likely, unlikely: the tokens that give it.
-    """
-    name, epsilon = split_key(key)
-    mechanism = pieces_mechanism(name)
-    worst = worst_case_loss(mechanism, float(epsilon), inputs=inputs if name == "InferDPT" else None)
-    words = mechanism.vocabulary.words
-    return {
-        "loss": worst.value if np.isfinite(worst.value) else None,
-        "output": words[worst.output],
-        "likely": words[worst.likely],
-        "unlikely": words[worst.unlikely],
-    }
 
 
 def kept_words(key: str, rng: np.random.Generator) -> dict[str, Any]:

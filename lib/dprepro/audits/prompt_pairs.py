@@ -1,8 +1,8 @@
-"""Exact losses of SANTEXT and InferDPT, of SANTEXT a part of the pairs of words at a time (arXiv 2106.01221).
+"""Exact losses of SANTEXT and InferDPT for one token, of SANTEXT (arXiv 2106.01221) for a part of the pairs of words.
 
-The loss of one token is the largest log-ratio over all pairs of words that may stand there, `prompt_exposure.loss`;
-that takes twelve seconds for SANTEXT. Here an item looks at four of 13 blocks of words, dealt as those of
-`cape_losses`: any two words are in some item, so that the largest loss of the items is the loss over all pairs.
+The loss of one token is the largest log-ratio over all pairs of words that may stand there, which takes SANTEXT
+twelve seconds. Here an item looks at four of 13 blocks of words, dealt as those of `cape_losses`: any two words
+are in some item, so that the largest loss of the items is the loss over all pairs.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dprepro.audits import prompt_exposure
 from dprepro.audits.cape_losses import BLOCKS, inputs_of
 from dprepro.audits.prompt_snippets import pieces_mechanism
 from dprepro.base.check import one_of
@@ -33,7 +32,7 @@ class _Among:
 
 
 def loss(key: str, rng: np.random.Generator, *, inputs: int) -> dict[str, Any]:
-    """Return one item: the exact worst-case loss of SANTEXT or InferDPT for one token, over some or all pairs.
+    """Return one item: the exact worst-case loss of SANTEXT or InferDPT for one token, over some pairs.
 
     Parameters
     ----------
@@ -42,12 +41,13 @@ def loss(key: str, rng: np.random.Generator, *, inputs: int) -> dict[str, Any]:
     rng : Generator
         Not used.
     inputs : int
-        As in `prompt_exposure.loss`, which InferDPT is asked of.
+        For InferDPT, whose distribution is a sum over radii, pairs of the first so many pieces only, so that its loss
+        is a lower bound.
 
     Returns
     -------
     dict
-        As `prompt_exposure.loss`.
+        loss: in nats (null where it is infinite); output, likely, unlikely: the tokens that give it.
 
     Raises
     ------
@@ -55,13 +55,11 @@ def loss(key: str, rng: np.random.Generator, *, inputs: int) -> dict[str, Any]:
         A key that names no mechanism or part.
     """
     name, epsilon, part = [*key.split(", "), "", ""][:3]
-    count = PARTS[one_of("mechanism of the key", name, tuple(PARTS))]
-    number = int(one_of("part of the key", part, [str(i) for i in range(count)]))
-    if count == 1:
-        return prompt_exposure.loss(f"{name}, {epsilon}", rng, inputs=inputs)
+    parts = PARTS[one_of("mechanism of the key", name, tuple(PARTS))]
+    number = int(one_of("part of the key", part, [str(i) for i in range(parts)]))
     mechanism = pieces_mechanism(name)
     words = mechanism.vocabulary.words
-    some = inputs_of(number, len(words))
+    some = inputs_of(number, len(words)) if name == "SANTEXT" else np.arange(min(inputs, len(words)))
     worst = worst_case_loss(cast(PromptMechanism, _Among(mechanism, some)), float(epsilon), inputs=len(some))
     return {
         "loss": worst.value if np.isfinite(worst.value) else None,

@@ -139,6 +139,26 @@ def white_box_runs(
     return np.asarray(CONVERSIONS[conversion](limits[0], limits[1], delta))
 
 
+def pooled(audits: ArrayLike, means: ArrayLike, deviations: ArrayLike) -> tuple[Array, Array]:
+    """Mean and standard deviation over all audits, from those of parts of them.
+
+    Parameters
+    ----------
+    audits : array, shape (k,)
+        Audits in each part.
+    means, deviations : array, shape (k, m)
+        Of a part; its variance is over audits - 1.
+
+    Returns
+    -------
+    mean, sd : array, shape (m,)
+    """
+    n, each = np.asarray(audits), np.asarray(means)
+    mean = n @ each / n.sum()
+    squares = (n - 1) @ np.asarray(deviations) ** 2 + n @ (each - mean) ** 2  # within and between the parts
+    return mean, np.sqrt(squares / (n.sum() - 1))
+
+
 def sorted_uniforms(n: int, rng: np.random.Generator) -> Array:
     """Draw n uniforms on (0, 1) in rising order; quantiles of them are sorted draws of any law, without a sort.
 

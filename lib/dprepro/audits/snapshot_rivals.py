@@ -5,14 +5,14 @@ The summary of the paper leaves open which recipe made the printed numbers. Each
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dprepro.audits.snapshot_expectation import black_box_moments, white_box_runs
+from dprepro.audits.snapshot_expectation import black_box_moments, pooled, white_box_runs
 from dprepro.base.check import one_of, positive_count
 from dprepro.mechanisms.in_context.voting import PrivateVoting
 
@@ -135,14 +135,12 @@ def joined(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, A
     parts: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for key, moments in reports.items():
         parts[", ".join(key.split(", ")[:3])].append(moments)
-    return {key: _pooled(moments) if "audits" in moments[0] else moments[0] for key, moments in parts.items()}
-
-
-def _pooled(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    n, means, deviations = (np.array([part[what] for part in parts]) for what in ("audits", "mean", "sd"))
-    mean = n @ means / n.sum()
-    squares = (n - 1) @ deviations**2 + n @ (means - mean) ** 2
-    return {"mean": mean, "sd": np.sqrt(squares / (n.sum() - 1))}
+    whole: dict[str, Mapping[str, Any]] = {key: found[0] for key, found in parts.items()}
+    for key, found in parts.items():
+        if "audits" in found[0]:
+            mean, sd = pooled(*([part[name] for part in found] for name in ("audits", "mean", "sd")))
+            whole[key] = {"mean": mean, "sd": sd}
+    return whole
 
 
 def misfits(printed: pd.DataFrame, reports: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from dprepro.audits.snapshot_expectation import sorted_uniforms, white_box_runs
+from dprepro.audits.snapshot_expectation import pooled, sorted_uniforms, white_box_runs
 from dprepro.base.check import in_interval, one_of, positive_count
 from dprepro.stats.lower_bound import LowerBound, Rates, best_rates, epsilon_lower_bound
 from dprepro.stats.tradeoff import CONVERSIONS
@@ -162,12 +162,9 @@ class ReportCurve:
     @classmethod
     def of(cls, *parts: Mapping[str, list[float] | int]) -> "ReportCurve":
         """Curve of one or more items that `report` returned, with equal shifts and audits of their own."""
+        audits, means, deviations = ([part[name] for part in parts] for name in ("repeats", "mean", "sd"))
         shift = np.asarray(parts[0]["shift"], dtype=np.float64)
-        means, sds = (np.array([part[name] for part in parts], dtype=np.float64) for name in ("mean", "sd"))
-        audits = np.array([part["repeats"] for part in parts], dtype=np.int64)
-        mean = audits @ means / audits.sum()
-        squares = (audits - 1) @ sds**2 + audits @ (means - mean) ** 2  # within and between the parts
-        return cls(shift, mean, np.sqrt(squares / (audits.sum() - 1)), int(audits.sum()))
+        return cls(shift, *pooled(audits, means, deviations), int(np.sum(audits)))
 
     @cached_property
     def _spline(self) -> CubicSpline:
