@@ -14,8 +14,6 @@ from dprepro.kit.rows import CLAIM_LEDGER, LEDGER, number_key
 
 from .conftest import TOTAL, passing
 
-HOLDS = "snapaudit-12 n=200 effect=0.1 [0.05, 0.2] holds: an open model"
-
 
 def test_nothing_run(accept: Any, tmp_path: Path) -> None:
     found = ledger.gather("laptop")

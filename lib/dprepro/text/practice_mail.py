@@ -104,9 +104,8 @@ def _lines(
     n: int, things: NDArray[np.float64], states: NDArray[np.float64], rng: np.random.Generator
 ) -> list[str]:
     # As `rng.choice(_THINGS, p=things[team])` draws, which would check and add up the probabilities for each word.
-    thing_law, state_law = (
-        np.cumsum(law, axis=1) / np.cumsum(law, axis=1)[:, -1:] for law in (things, states)
-    )
+    sums = (np.cumsum(law, axis=1) for law in (things, states))
+    thing_law, state_law = (law / law[:, -1:] for law in sums)
     lines = []
     for team in rng.integers(len(TEAMS), size=n):
         thing = _THINGS[thing_law[team].searchsorted(rng.random(), side="right")]
